@@ -1,9 +1,9 @@
-/* Live datasets for C, with the names that HDF5-UDF 2.1 has: what is stored is a live dataset of Hyperchunk, which any HDF5 program
- * reads through Hyperchunk's plugin. Programs written for HDF5-UDF link with -lhyperchunk instead of -lhdf5-udf.
+/* Live datasets for C, with the interface of HDF5-UDF 2.1. The stored datasets are live datasets of Hyperchunk; HDF5 programs
+ * read them through Hyperchunk's plugin. Programs written for HDF5-UDF link with -lhyperchunk instead of -lhdf5-udf.
  *
- * Functions return false when they fail; libudf_get_error says why. A context is for one thread at a time. The libhdf5 of the
- * program is used, or the system's ($HYPERCHUNK_LIBHDF5 names another). Workers are found beside the library, or through
- * $HDF5_PLUGIN_PATH: eval "$(hyperchunk env)". Dual licensed under MIT or Apache-2.0. */
+ * Functions return false on failure; libudf_get_error returns the reason. A context may be used by one thread at a time. The
+ * functions use the libhdf5 of the program, or the system's ($HYPERCHUNK_LIBHDF5 names another). Workers are found beside the
+ * library, or through $HDF5_PLUGIN_PATH: eval "$(hyperchunk env)". Dual licensed under MIT or Apache-2.0. */
 #ifndef HYPERCHUNK_HDF5_UDF_H
 #define HYPERCHUNK_HDF5_UDF_H
 
@@ -14,36 +14,36 @@
 extern "C" {
 #endif
 
-/* A file, and a function that is about to be stored in it. */
+/* A file, and a function to store in it. */
 typedef struct udf_context udf_context;
 
-/* Begins. `udf_file` (.py, .lua, .cpp or .expr) may be NULL if only libudf_get_metadata is wanted. NULL if `hdf5_file` is NULL;
- * whether the files are there is seen later. */
+/* Creates a context. `udf_file` (.py, .lua, .cpp or .expr) may be NULL if only libudf_get_metadata is used. Returns NULL if
+ * `hdf5_file` is NULL; does not check whether the files exist. */
 udf_context *libudf_init(const char *hdf5_file, const char *udf_file);
 
-/* Ends; what is stored stays. */
+/* Frees a context. Stored datasets stay. */
 void libudf_destroy(udf_context *ctx);
 
-/* "overwrite": "true" replaces datasets of the outputs' names ("false"). "save_sourcecode": of no effect, the source is always
- * stored. */
+/* Sets an option. "overwrite": "true" replaces existing datasets with the outputs' names; the default is "false".
+ * "save_sourcecode" has no effect: the source is always stored. */
 bool libudf_set_option(const char *option, const char *value, udf_context *ctx);
 
-/* Says what an output looks like: "NAME", "NAME:RESOLUTION:TYPE" or "NAME:{MEMBER:TYPE,...}:RESOLUTION". */
+/* Adds an output: "NAME", "NAME:RESOLUTION:TYPE" or "NAME:{MEMBER:TYPE,...}:RESOLUTION". */
 bool libudf_push_dataset(const char *description, udf_context *ctx);
 
 /* Checks the function and loads it in the sandbox. Writes nothing. */
 bool libudf_compile(udf_context *ctx);
 
-/* Stores the function, signed with the user's key (hyperchunk key new). If `metadata` and `size` are not NULL, `metadata` gets the
- * headers of the outputs, a list in JSON, with its NUL and cut off to *size bytes; *size becomes the length of all of it without
- * the NUL. */
+/* Stores the function, signed with the user's key (hyperchunk key new). If `metadata` and `size` are not NULL, copies the headers
+ * of the outputs, a JSON list, to `metadata`, truncated to *size bytes with the NUL, and sets *size to the length of the whole
+ * list without the NUL. */
 bool libudf_store(char *metadata, size_t *size, udf_context *ctx);
 
-/* The header of a dataset of the file, in JSON, also of one that HDF5-UDF wrote. *size has the room in `metadata`, and becomes what is
- * needed, with the NUL. If `metadata` is NULL that is all. */
+/* Returns the header of a live dataset in JSON, also of one that HDF5-UDF wrote. *size is the size of `metadata`; the function
+ * sets it to the size of the header with its NUL. If `metadata` is NULL, the header is not copied. */
 bool libudf_get_metadata(const char *dataset, char *metadata, size_t *size, udf_context *ctx);
 
-/* Why the last call failed, cut off to `size` bytes with its NUL; returns the length of all of it. */
+/* Copies the reason of the last failure to `buf`, truncated to `size` bytes with its NUL; returns the whole text's length. */
 size_t libudf_get_error(char *buf, size_t size, udf_context *ctx);
 
 #ifdef __cplusplus

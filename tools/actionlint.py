@@ -1,7 +1,8 @@
 """Checks the workflows with actionlint, part of `make lint`.
 
-actionlint (MIT) is taken from the path, or built by Go into the cache folder, once (a minute). Where there is neither,
-one line says so, and the tests of `python/tests/test_shell.py` are what is left. Standard library only."""
+actionlint (MIT) is taken from the path, or built by Go into the cache folder, once (a minute). If neither is
+installed, it prints one line, and only the tests of `python/tests/test_shell.py` check the workflows. Standard
+library only."""
 
 import os
 import shutil
@@ -17,7 +18,7 @@ BUILD_SECONDS = 600
 
 
 def find() -> Path | None:
-    """Returns the program; none if it is not there and cannot be built, after a line that says why."""
+    """Returns the program; None, after a line that says why, if it is not installed and cannot be built."""
     if found := shutil.which("actionlint"):
         return Path(found)
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "hyperchunk"
@@ -26,7 +27,7 @@ def find() -> Path | None:
         return program
     go = shutil.which("go", path=os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/local/go/bin"]))
     if go is None:
-        print("actionlint: neither it nor Go (https://go.dev/dl) is installed: the workflows are not checked by it")
+        print("actionlint: the workflows are not checked: neither actionlint nor Go (https://go.dev/dl) is installed")
         return None
     return build(go, program)
 
@@ -41,7 +42,7 @@ def build(go: str, program: Path) -> Path | None:
             subprocess.run(command, env=env, check=True, capture_output=True, text=True, timeout=BUILD_SECONDS)
         except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
             lines = str(error.stderr or error).splitlines()[-2:]
-            print(f"actionlint: not built, so the workflows are not checked by it: {' / '.join(lines)}")
+            print(f"actionlint: the workflows are not checked: the build of actionlint failed: {' / '.join(lines)}")
             return None
         (Path(folder) / program.name).replace(program)
     return program
@@ -51,7 +52,7 @@ def main() -> None:
     program = find()
     if program is None:
         return
-    # With shellcheck on the path, actionlint reads the commands, too.
+    # With shellcheck on the path, actionlint also checks the commands.
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
     sys.exit(subprocess.run([program], cwd=ROOT, env=os.environ | {"PATH": path}, check=False).returncode)
 

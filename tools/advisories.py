@@ -2,11 +2,11 @@
 
     python tools/advisories.py                    # checks; part of `make lint`
     python tools/advisories.py --refresh          # renews tools/advisories.json from RustSec's database (git, network)
-    python tools/advisories.py --refresh FOLDER   # the same from a clone that is here already
+    python tools/advisories.py --refresh FOLDER   # the same from an existing clone
 
-`tools/advisories.json` holds the advisories about our dependencies, including the fixed ones, so that going back
-to an older version is detected. A dependency that is newer than the list is an error: nothing is known about it until
-the list is renewed.
+`tools/advisories.json` holds the advisories about our dependencies, including the fixed ones, so that a
+downgrade to an affected version is detected. A dependency that was added after the list was made is an error until the
+list is renewed.
 """
 
 import argparse
@@ -25,9 +25,9 @@ ROOT = Path(__file__).resolve().parent.parent
 LIST = ROOT / "tools" / "advisories.json"
 DATABASE = "https://github.com/rustsec/advisory-db"
 LOCKS = ("Cargo.lock", "fuzz/Cargo.lock", "bench/rivals/Cargo.lock")
-# These are not shipped: their findings are printed, and do not fail.
+# These are not shipped: their findings are printed, but are no errors.
 UNSHIPPED = {"bench/rivals/Cargo.lock"}
-# Age in days from which on a check asks to renew the list.
+# Age in days above which a check asks to renew the list.
 OLD_DAYS = 90
 # Advisories that do not affect us: id -> reason.
 ACCEPTED: dict[str, str] = {}
@@ -76,7 +76,7 @@ def meets(found: str, requirement: str) -> bool:
 
 
 def locked() -> dict[str, set[tuple[str, str]]]:
-    """Returns crates and versions of each Cargo.lock; our own come from no registry."""
+    """Returns crates and versions of each Cargo.lock; our own are left out."""
     found = {}
     for name in LOCKS:
         packages = tomllib.loads((ROOT / name).read_text())["package"]
@@ -85,7 +85,7 @@ def locked() -> dict[str, set[tuple[str, str]]]:
 
 
 def findings(known: dict[str, Any], locks: dict[str, set[tuple[str, str]]]) -> tuple[list[str], list[str]]:
-    """Returns errors and notes."""
+    """Returns errors and notes, one for each affected crate."""
     errors: list[str] = []
     notes: list[str] = []
     unused = set(ACCEPTED)
@@ -93,7 +93,7 @@ def findings(known: dict[str, Any], locks: dict[str, set[tuple[str, str]]]) -> t
         serious = notes if lock in UNSHIPPED else errors
         for name, found in sorted(packages):
             if name not in known["crates"]:
-                errors.append(f"{lock}: {name} is newer than tools/advisories.json; run tools/advisories.py --refresh")
+                errors.append(f"{lock}: {name} is not in tools/advisories.json; run tools/advisories.py --refresh")
             for advisory in known["advisories"].get(name, []):
                 safe = [*advisory["patched"], *advisory["unaffected"]]
                 if any(meets(found, requirement) for requirement in safe):
@@ -101,10 +101,10 @@ def findings(known: dict[str, Any], locks: dict[str, set[tuple[str, str]]]) -> t
                 if advisory["id"] in ACCEPTED:
                     unused.discard(advisory["id"])
                     continue
-                mended = " or ".join(advisory["patched"]) or "no version"
-                text = f"{lock}: {name} {found}: {advisory['id']}: {advisory['title']} (mended in {mended})"
+                fixed = " or ".join(advisory["patched"]) or "no version"
+                text = f"{lock}: {name} {found}: {advisory['id']}: {advisory['title']} (fixed in {fixed})"
                 (notes if advisory["kind"] in ("unmaintained", "notice") else serious).append(text)
-    errors += [f"tools/advisories.py: {name} concerns no crate of ours: take it out of ACCEPTED" for name in unused]
+    errors += [f"tools/advisories.py: {name} affects none of our crates: remove it from ACCEPTED" for name in unused]
     return errors, notes
 
 
@@ -161,7 +161,7 @@ def main() -> None:
     errors, notes = findings(known, locked())
     days = (datetime.date.today() - datetime.date.fromisoformat(known["date"])).days
     old = "; renew it with `python tools/advisories.py --refresh`" if days > OLD_DAYS else ""
-    print(f"advisories: the list is of {known['date']}, {days} days old{old}")
+    print(f"advisories: the list is from {known['date']}, {days} days old{old}")
     for line in notes:
         print(f"advisories: note: {line}")
     for line in errors:

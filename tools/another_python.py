@@ -1,7 +1,7 @@
-"""Tests functions in Python with another Python, too, if this machine has one: called by `make test`.
+"""Tests functions in Python with another Python, if this machine has one: called by `make test`.
 
-The behaviour of a Python function depends on the interpreter of its worker. The environment with the other one is
-kept beside the other build outputs and reused.
+The behaviour of a Python function depends on the interpreter of its worker. The environment of the other
+interpreter is kept with the other build outputs, and reused.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def candidates() -> list[Path]:
 
 
 def usable(python: Path) -> bool:
-    """True if it runs and can make environments."""
+    """True if the interpreter runs and can create environments."""
     code = "import sys, venv, ensurepip; sys.exit(sys.implementation.name != 'cpython')"
     try:
         return subprocess.run([python, "-c", code], capture_output=True, timeout=60, check=False).returncode == 0
@@ -44,7 +44,7 @@ def usable(python: Path) -> bool:
 
 
 def environment(python: Path) -> Path | None:
-    """Returns the interpreter of an environment with the tests' requirements and this checkout's package."""
+    """Returns the interpreter of an environment with the tests' requirements; None if it cannot be created."""
     key = hashlib.sha256(f"{python} {PACKAGES}".encode()).hexdigest()[:12]
     folder = CACHE / f"python-{key}"
     inside = folder / "bin" / "python"
@@ -66,14 +66,14 @@ def environment(python: Path) -> Path | None:
             result = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
             if result.returncode != 0:
                 said = (result.stderr or result.stdout).strip().splitlines()
-                print(f"another Python: {python} is left out: {said[-1] if said else 'no environment'}")
+                print(f"another Python: {python} is skipped: {said[-1] if said else 'no environment'}")
                 return None
         done.touch()
     return inside
 
 
 def main() -> int:
-    """Runs the tests of functions in Python; returns 0 also if there is no other Python."""
+    """Runs the tests of functions in Python; returns 0 if there is no other Python, too."""
     for python in candidates():
         if not usable(python) or (inside := environment(python)) is None:
             continue

@@ -1,6 +1,6 @@
-"""Fetches releases of libhdf5 out of published wheels, for the tests that mix them over the sessions of a store.
+"""Fetches releases of libhdf5 from published wheels, for tests in which each session of a store uses another one.
 
-Usage: hdf5_releases.py FOLDER. Makes FOLDER/VERSION/ with libhdf5 and the libraries that it needs.
+Usage: hdf5_releases.py FOLDER. Creates FOLDER/VERSION/ with libhdf5 and the libraries that it needs.
 """
 
 import subprocess
@@ -9,7 +9,7 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-# Wheel for each release.
+# The wheel that contains each release.
 WHEELS = {
     "1.12.2": "h5py==3.8.0",
     "1.14.2": "h5py==3.10.0",

@@ -2,9 +2,9 @@
 
     python tools/hdf5_udf_suite.py [FOLDER]
 
-FOLDER is a checkout of HDF5-UDF; without it, one is cloned, and without a network that is reported and nothing is
-run. The script expects the tested programs in a folder `build` beside it, which is made here of links: of HDF5-UDF,
-only the program that makes the inputs is built. Needs `g++`, `pkg-config`, the headers and tools of HDF5, and
+FOLDER is a checkout of HDF5-UDF. Without it, one is cloned; if that fails, it is reported and nothing is run. The
+script expects the tested programs in a folder `build`, which is filled with links to ours: of HDF5-UDF, only the
+program that makes the inputs is built. Needs `g++`, `pkg-config`, the headers and tools of HDF5, and
 `numdiff`. Standard library only."""
 
 import os
@@ -17,7 +17,7 @@ from pathlib import Path
 PACKAGE = Path(__file__).resolve().parent.parent / "python" / "hyperchunk"
 URL = "https://github.com/lucasvr/hdf5-udf"
 CASES = 47
-"""What the script checks, at its last commit (a23d14d of 2023-03-19)."""
+"""Number of checks in the script, at its last commit (a23d14d of 2023-03-19)."""
 
 
 EXAMPLES = (
@@ -41,9 +41,10 @@ EXAMPLES = (
     ("example-sine_wave.h5", "example-sine_wave.lua", "SineWave:100x10:int32"),
     ("example-string.h5", "example-string-output.py", "RollingStone:405:string"),
 )
-"""The examples as their comments say to run them, but for a game, and one that asks a server.
+"""The examples, run as their comments say: all but a game, and one that needs a server.
 
-Two comments name a file without a compound, in which HDF5-UDF cannot run them, either: they get that of the third."""
+Two comments name a file without a compound, in which HDF5-UDF cannot run them, either: they run with the file of the
+third."""
 
 
 def missing() -> list[str]:
@@ -63,7 +64,7 @@ def checkout(folder: Path) -> bool:
 
 
 def build(folder: Path) -> None:
-    """Makes the folder that HDF5-UDF's build would make."""
+    """Creates the folder that HDF5-UDF's build would create."""
     made = folder / "build"
     made.mkdir(exist_ok=True)
     flags = subprocess.run(["pkg-config", "--cflags", "--libs", "hdf5"], capture_output=True, text=True, check=True)
@@ -81,7 +82,7 @@ def clean(home: Path) -> dict[str, str]:
 
 
 def run(folder: Path, home: Path) -> int:
-    """Runs the script in a home without a key; returns the number of passed cases."""
+    """Runs the script in a home without a key; returns 0 if all cases passed."""
     script = ["bash", "run_tests.sh"]
     # The script expects the functions' output on standard output.
     env = clean(home) | {"HYPERCHUNK_PRINT": "streams"}
@@ -95,7 +96,7 @@ def run(folder: Path, home: Path) -> int:
 
 
 def run_examples(folder: Path, home: Path) -> int:
-    """Attaches and reads each example, in copies of their files; returns 0 if all can be read."""
+    """Attaches and reads each example, in a copy of its file; returns the number of failed ones."""
     profile = home / ".config" / "hyperchunk" / "profiles" / "self"
     profile.mkdir(parents=True, exist_ok=True)
     # HDF5-UDF lets its user's own functions read every file.
@@ -122,7 +123,7 @@ def run_examples(folder: Path, home: Path) -> int:
 
 
 def main() -> int:
-    """Returns the exit status."""
+    """Runs the script and the examples; returns the exit status."""
     if absent := missing():
         print(f"not run: {', '.join(absent)} not found")
         return 0

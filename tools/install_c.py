@@ -2,7 +2,7 @@
 
     make install-c PREFIX=/usr/local
 
-Builds the library first. `DESTDIR` is put before the prefix, for packages."""
+Builds the library first. `DESTDIR` is prepended to the prefix, for packagers."""
 
 import argparse
 import os
@@ -15,7 +15,7 @@ import native
 
 ROOT = Path(__file__).resolve().parent.parent
 HEADERS = ("hyperchunk.h", "hdf5-udf.h")
-#: Libraries of the system that the static library needs.
+#: System libraries that the static library needs.
 SYSTEM = "-lpthread -ldl -lm"
 
 PKG_CONFIG = """\
@@ -52,7 +52,7 @@ unset(_hyperchunk_prefix)
 
 CMAKE_VERSION = """\
 set(PACKAGE_VERSION "@version@")
-# Versions before 1.0 are compatible with their own minor version alone.
+# Versions before 1.0 are compatible only within a minor version.
 if(PACKAGE_VERSION VERSION_EQUAL PACKAGE_FIND_VERSION)
   set(PACKAGE_VERSION_EXACT TRUE)
 endif()
@@ -71,14 +71,14 @@ def version() -> str:
 
 
 def install(built: Path, prefix: Path, destination: Path) -> None:
-    """Copies the library from the folder `built`, with its headers, to `destination`, to be used at `prefix`."""
+    """Copies the library from the folder `built`, with its headers, to `destination`, for use at `prefix`."""
     parts = {name: destination / name for name in ("include", "lib", "lib/pkgconfig", "lib/cmake/hyperchunk")}
     for folder in parts.values():
         folder.mkdir(parents=True, exist_ok=True)
     for header in HEADERS:
         shutil.copyfile(ROOT / "include" / header, parts["include"] / header)
     for name in ("libhyperchunk.so", "libhyperchunk.a"):
-        # Programs may run with the library that is there: it is replaced, not overwritten.
+        # Programs may be using the installed library: it is replaced, not overwritten.
         waiting = parts["lib"] / f"{name}.new"
         shutil.copy2(built / name, waiting)
         waiting.replace(parts["lib"] / name)
@@ -94,8 +94,8 @@ def install(built: Path, prefix: Path, destination: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--prefix", type=Path, default=Path("/usr/local"), help="where it is installed (/usr/local)")
-    parser.add_argument("--profile", choices=["release", "debug"], default="release", help="how it is built")
+    parser.add_argument("--prefix", type=Path, default=Path("/usr/local"), help="where to install it (/usr/local)")
+    parser.add_argument("--profile", choices=["release", "debug"], default="release", help="the build profile")
     options = parser.parse_args()
     prefix = options.prefix.absolute()
     command = ["cargo", "build", "--locked", "-p", "hyperchunk-c"]

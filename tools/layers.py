@@ -1,11 +1,11 @@
 """Layers of the top-level modules inside the larger crates, checked by `tools/tidy.py`.
 
-A line of a table is a layer, the lowest first. A module uses the modules of lower layers, and no others. Modules joined
-by `=` use each other; the comment has the reason. Items of `lib.rs` itself belong to no layer, and tests may use
+A line of a table is a layer, the lowest first. A module may use only modules of lower layers. Modules joined by `=`
+use each other; the comment says why. Items of `lib.rs` itself belong to no layer, and tests may use
 anything. A name without a module is ignored.
 
-A new module has its line in the table. If it uses a module above it, move the shared item down: to a module of its own
-where it belongs to none below. A use that has to stay is an exception, with its reason.
+Add a new module to the table. If it uses a module above it, move the shared item down: into a module of its own if it
+belongs to none of the lower ones. A use that must stay is an exception, with its reason.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,10 +29,10 @@ LAYERS = {
         "id npy os recent room torn",
         "io",
         "survey",
-        # The folder of a companion is made like an output, whose rights follow the rules for companions.
+        # The folder of a companion is created like an output, whose permissions follow the rules for companions.
         "companion=output",
         "index",
-        # Handles have the steps of a read as methods, and the steps take handles.
+        # The steps of a read are methods of handles, and take handles.
         "dataset=external=file=group=heap=live=object=read=storage=walk",
         "slabs",
         "digest",
@@ -44,7 +44,7 @@ LAYERS = {
         "internal",
     ),
     "hyperchunk-store": (
-        # Records and pages hold statistics, whose bytes are made of the same parts.
+        # Records and pages contain statistics, which are encoded from the same parts.
         "format=statistics shared_memory_pool",
         "location",
         "arrow_files",
@@ -87,7 +87,7 @@ LAYERS = {
     ),
     "hyperchunk-live": (
         "sources",
-        # An input may be an attribute, or a number of an expression.
+        # An input may be an attribute, or a number in an expression.
         "attributes=expression=inputs",
         "stored",
         "plan",
@@ -97,7 +97,7 @@ LAYERS = {
     ),
     "hyperchunk-h5abi": (
         "pointer relay static_symbols symbols",
-        # A library holds the ids of its errors, and errors are read through the library.
+        # A library stores the ids of its errors, and errors are read through the library.
         "errors=library",
         "chunk_buffer handles notice",
         "datatypes guard stored_types text_types virtual_sources",
@@ -107,24 +107,24 @@ LAYERS = {
     ),
 }
 
-#: Uses that stay, with the reason.
+#: Permitted uses of higher modules, with the reason.
 EXCEPTIONS = {
     "hyperchunk": {
         "external -> write": "before a file is read, an edit that was interrupted is completed",
         "file -> write": "before a file is read, an edit that was interrupted is completed",
-        "index -> file": "an index is built from an open file, and found by the options of opening",
+        "index -> file": "an index is built from an open file, and looked up by the options for opening",
         "output -> write": "an output must not replace a file that is edited here, or has a journal",
     },
     "hyperchunk-store": {
-        "arrow_files -> commit": "the fragments of an epoch are found by the segments that a commit links",
-        "location -> storage": "a bucket opens files of the engine, which has to know stores then",
-        "restructure -> storage": "it opens files of the engine, which has to know stores then",
+        "arrow_files -> commit": "the fragments of an epoch are found through the segments that a commit links",
+        "location -> storage": "a bucket opens files with the engine, which must know stores by then",
+        "restructure -> storage": "it opens files with the engine, which must know stores by then",
     },
     "hyperchunk-udf": {
-        "profile -> host": "folders of caches are never granted, and the host has their settings",
+        "profile -> host": "folders of caches are never granted, and the host contains their settings",
     },
     "hyperchunk-live": {
-        "expression -> plan": "an expression is prepared with the plan, and computed with it",
+        "expression -> plan": "an expression is prepared and computed with the plan",
     },
 }
 
@@ -132,18 +132,18 @@ EXCEPTIONS = {
 def findings(
     layers: Sequence[str], exceptions: Mapping[str, str], modules: Iterable[str], arrows: Iterable[Arrow]
 ) -> list[str]:
-    """Returns the uses that the layers do not permit, modules without a layer, and exceptions without a use."""
+    """Returns uses that the layers do not permit, modules without a layer, and unused exceptions."""
     modules = set(modules)
-    places = {
+    rows = {
         module: (height, group)
         for height, layer in enumerate(layers)
         for group in layer.split()
         for module in group.split("=")
     }
-    found = [f"the module {name} has no layer; add it to LAYERS of tools/layers.py" for name in modules - set(places)]
+    found = [f"the module {name} has no layer; add it to LAYERS of tools/layers.py" for name in modules - set(rows)]
     used = set()
     for arrow in sorted(set(arrows)):
-        above, below = places.get(arrow.user), places.get(arrow.used)
+        above, below = rows.get(arrow.user), rows.get(arrow.used)
         if above is None or below is None or below[0] < above[0] or below[1] == above[1]:
             continue
         name = f"{arrow.user} -> {arrow.used}"

@@ -24,7 +24,7 @@ ALLOWED = {
     "Zlib",
     "bzip2-1.0.6",
 }
-# libhdf5 is found at run time, never linked; two copies of it in a process corrupt each other's state.
+# libhdf5 is found at run time, never linked: two copies in a process corrupt each other's state.
 BANNED = {"hdf5", "hdf5-metno", "hdf5-metno-sys", "hdf5-sys", "netcdf", "netcdf-sys"}
 
 
@@ -82,7 +82,7 @@ def main() -> None:
         if package["source"] and not package["source"].startswith(("registry+", "sparse+")):
             errors.append(f"{crate}: comes from {package['source']}, not from a registry")
         if package["name"] in BANNED:
-            errors.append(f"{crate}: is never linked (ARCHITECTURE.md)")
+            errors.append(f"{crate}: must not be linked (ARCHITECTURE.md)")
     for line in errors:
         print(f"licences: error: {line}")
     sys.exit(1 if errors else 0)

@@ -1,6 +1,6 @@
 """Builds the npm package in bindings/javascript: the WebAssembly module, then `npm pack` with `--pack`.
 
-Prints the size of the module, and fails if it is larger than the package may be. Standard library only."""
+Prints the size of the module, and fails if it exceeds the maximum. Standard library only."""
 
 import argparse
 import gzip
@@ -16,14 +16,14 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "bindings" / "javascript"
 MODULE = PACKAGE / "hyperchunk.wasm"
 TARGET = "wasm32-unknown-unknown"
-# Maximum size of the module, compressed as web servers do.
+# Maximum size of the module, compressed as by web servers.
 MAX_GZIP_BYTES = 1_500_000
-# Bytes of the module's stack: parsers recurse to the depth that their limits allow.
+# Size of the module's stack: parsers recurse to the depth that their limits allow.
 STACK_BYTES = 4 << 20
 
 
 def lacking(env: dict[str, str]) -> str | None:
-    """Returns the reason for which the package cannot be built and run here, after an attempt to install the target."""
+    """Tries to install the target; returns why the package cannot be built and run here, or None."""
     if shutil.which("node") is None:
         return "node is missing"
     if shutil.which("rustup", path=env["PATH"]) is not None:
@@ -39,7 +39,7 @@ def build(env: dict[str, str]) -> Path:
     """Builds the module; returns its path."""
     folder = Path(native.target_dir())
     home = os.environ.get("CARGO_HOME", str(Path.home() / ".cargo"))
-    # No paths of this machine in messages, and the same bytes from every checkout. Warnings are the lint's subject.
+    # Messages contain no paths of this machine, and each checkout makes the same bytes. `make lint` shows warnings.
     flags = [f"-Clink-arg=-zstack-size={STACK_BYTES}", "-Awarnings"]
     flags += [f"--remap-path-prefix={ROOT}=.", f"--remap-path-prefix={home}=cargo"]
     command = ["cargo", "build", "--locked", "--profile", "web", "--target", TARGET, "-p", "hyperchunk-web", "--lib"]

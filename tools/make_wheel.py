@@ -1,9 +1,10 @@
-"""Makes the source archive and the wheel for publication, and tries the wheel where a user would: `make wheel`.
+"""Makes the source archive and the wheel for publication, and tests the wheel in new environments: `make wheel`.
 
 `build` makes both in `dist/` and checks the wheel's size, the oldest C library it runs with, and its use of Python's
-stable ABI. `try` installs the wheel, with NumPy alone, for each Python of this machine (or those in
+stable ABI. `try` installs the wheel, with only NumPy, for each Python of this machine (or those in
 HYPERCHUNK_WHEEL_PYTHONS, separated by colons), without Rust on the path, and prints a table. `twice` builds it again
-from a copy in another folder, and compares the bytes. Standard library only, beside tools/requirements-wheel.txt."""
+from a copy in another folder, and compares the bytes. Standard library only, except for
+tools/requirements-wheel.txt."""
 
 import argparse
 import hashlib
@@ -29,7 +30,7 @@ DIST = ROOT / "dist"
 MAX_BYTES = 22_000_000
 # Processor time in milliseconds, with Python's own start.
 MAX_IMPORT_MS, MAX_VERSION_MS = 60, 30
-# Tests with h5py that run for a wheel: reading, writing, editing, plugins, functions in each language, the command.
+# Tests with h5py that run with a wheel: reading, writing, editing, plugins, functions in each language, the command.
 TESTS = ["compatibility", "store/test_store.py", "test_attach_and_read.py", "test_expressions.py", "test_lib.py"]
 TESTS += ["test_numpy_indices.py", "test_plugin_path.py", "test_reader_types.py", "write/test_snappy.py"]
 TESTS += ["write/test_transactions.py", "write/test_types.py"]
@@ -95,7 +96,7 @@ def inspect(wheel: Path) -> None:
 def check_symbols(wheel: Path) -> None:
     """Ends the program if a library asks for a symbol that glibc 2.28 lacks.
 
-    The symbol has no version, so auditwheel accepts it, and the library would not load on an old system.
+    Such a symbol has no version, so auditwheel accepts it, but the library would not load on an old system.
     """
     from elftools.elf.elffile import ELFFile
 
@@ -135,11 +136,11 @@ def twice(wheel: Path) -> None:
 
 
 def pythons() -> list[Path]:
-    """Returns the interpreters to try: the newest of each minor version."""
+    """Returns the interpreters to test: the newest of each minor version."""
     if named := os.environ.get("HYPERCHUNK_WHEEL_PYTHONS"):
         return [Path(name) for name in named.split(os.pathsep)]
     found: dict[str, Path] = {}
-    # Not the environment of this checkout, whose base has the same packages and no others.
+    # The base interpreter of this checkout's environment, instead of that environment.
     for python in [Path(sys.base_prefix) / "bin" / "python3", *another_python.candidates()]:
         if another_python.usable(python):
             code = "import platform; print('.'.join(platform.python_version_tuple()[:2]))"
@@ -149,7 +150,7 @@ def pythons() -> list[Path]:
 
 
 def median_ms(words: list[str | Path], cwd: Path, env: dict[str, str]) -> float:
-    """Returns the median processor time of a program, of 21 runs; other load does not count."""
+    """Returns the median processor time of a program in 21 runs, which other load does not affect."""
     times = []
     for _ in range(21):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -165,15 +166,15 @@ def try_in(python: Path, wheel: Path, folder: Path, tests: bool) -> str:
     inside = folder / "env" / "bin" / "python"
     env = clean_environment(inside)
     if shutil.which("cargo", path=env["PATH"]) or shutil.which("rustc", path=env["PATH"]):
-        raise SystemExit(f"wheel: Rust is on the path {env['PATH']}; its absence cannot be tested")
+        raise SystemExit(f"wheel: Rust is on the path {env['PATH']}; a wheel without Rust cannot be tested")
     pip: list[str | Path] = [inside, "-m", "pip", "--disable-pip-version-check", "install", "-q", "--only-binary=:all:"]
     run([*pip, wheel], folder, env)
     empty = folder / "empty"
     empty.mkdir()
     home = run([inside, ROOT / "tools" / "probe_wheel.py"], empty, env).strip()
     if not Path(home).is_relative_to(folder.resolve()):
-        raise SystemExit(f"wheel: another package than the wheel's was imported: {home}")
-    # Compiles the modules once.
+        raise SystemExit(f"wheel: expected the package of the wheel, got {home}")
+    # The probe has also compiled the modules.
     commands: list[list[str | Path]] = [
         [inside, "-c", "pass"],
         [inside, "-c", "import hyperchunk"],
@@ -186,7 +187,7 @@ def try_in(python: Path, wheel: Path, folder: Path, tests: bool) -> str:
         words: list[str | Path] = [inside, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--durations=0"]
         words += [f"--basetemp={folder / 'tests'}", *(f"python/tests/{name}" for name in TESTS)]
         if shutil.which("g++", path=env["PATH"]) is None:
-            say("no C++ compiler: tests of functions in C++ are left out")
+            say("no C++ compiler: tests of functions in C++ are skipped")
             words += ["-k", "not cpp and not strings_that_fill and not strings_that_were_never"]
         passed = run(words, ROOT, env).strip().splitlines()[-1].strip("= ")
     name = run([inside, "-c", "import sys; print(sys.version.split()[0])"], empty, env).strip()
@@ -194,7 +195,7 @@ def try_in(python: Path, wheel: Path, folder: Path, tests: bool) -> str:
 
 
 def try_all(wheel: Path, tests: bool) -> None:
-    """Tries the wheel in each Python, and prints a table."""
+    """Tests the wheel with each Python, and prints a table."""
     rows = []
     for python in pythons():
         with tempfile.TemporaryDirectory(prefix="hyperchunk-wheel-") as folder:

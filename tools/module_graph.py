@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-#: Comments, strings and characters. A lifetime (`'a`) is no character.
+#: Comments, strings and characters. A lifetime (`'a`) is not a character.
 OPAQUE = re.compile(
     r"""//[^\n]*|/\*.*?\*/|\bb?r(?P<hashes>\#*)".*?"(?P=hashes)|b?"(?:\\.|[^"\\])*"|b?'(?:\\[^']+|[^'\\\n]|\\')'""",
     re.DOTALL,
@@ -14,18 +14,18 @@ TEST = re.compile(r"#\[cfg\((?:all\()?test\b[^\]]*\]")
 DECLARED_MODULE = re.compile(r"\bmod\s+(\w+)\s*;")
 INLINE_MODULE = re.compile(r"\bmod\s+\w+\s*\{")
 BRACKET = re.compile(r"[{}\[\]();]")
-#: Start of a path. `pub(in crate::x)` and the `$crate` of a macro are none.
+#: Start of a path. `pub(in crate::x)` and the `$crate` of a macro do not count.
 START = re.compile(r"(?<![\w:$])(?<!\bin )(?=(?:crate|self|super)::)")
 USE = re.compile(r"\buse\s+")
 NAME = re.compile(r"\s*(\w+|\*)(?:\s+as\s+(\w+))?")
-#: Not those before the arguments of a generic item.
+#: Colons that continue a path: not those before generic arguments.
 COLONS = re.compile(r"\s*::(?!\s*<)")
 OPEN = re.compile(r"\s*\{")
 
 
 @dataclass(frozen=True, order=True)
 class Arrow:
-    """Place at which a module names another one."""
+    """A use of a module by another one, and where it is."""
 
     user: str
     used: str
@@ -34,12 +34,12 @@ class Arrow:
 
 
 def blanked(text: str) -> str:
-    """Returns spaces for the text, in as many lines."""
+    """Returns a text with all characters but line breaks replaced by spaces."""
     return re.sub(r"[^\n]", " ", text)
 
 
 def end_of_item(text: str, start: int) -> int:
-    """Returns the position after an item: after its `;`, or the brace that closes its body."""
+    """Returns the position after an item: after its `;`, or after the brace that closes its body."""
     depth = 0
     for found in BRACKET.finditer(text, start):
         sign = found.group()
@@ -93,7 +93,7 @@ def module_path(path: Path) -> tuple[str, ...]:
 
 
 def name_below_root(path: tuple[str, ...], depth: int) -> str | None:
-    """Returns the first name of a path below the crate's root, if a module at that depth reaches the root with it."""
+    """Returns the first name of a path below the crate's root; None if it does not reach the root from that depth."""
     if path[0] == "crate":
         return path[1] if len(path) > 1 else None
     rest = list(path)

@@ -23,16 +23,16 @@ ARTEFACTS = {
     "_core": "hyperchunk/_core.abi3.so",
     "hyperchunk_filter": "hyperchunk/plugins/libhyperchunk_filter.so",
     "hyperchunk_snappy": "hyperchunk/plugins/libhyperchunk_snappy.so",
-    # Not beside the filters: HDF5 asks every connector in a plugin folder about each file that it cannot open.
+    # Not in the folder of the filters: HDF5 tries every connector in a plugin folder on each file that it cannot open.
     "hyperchunk_vol": "hyperchunk/connector/libhyperchunk_vol.so",
-    # This plugin is a connector only for programs that name it, so it can be there.
+    # This one is a connector only for programs that name it, so it can be in the folder of the filters.
     "hyperchunk_vol_named": "hyperchunk/plugins/libhyperchunk_vol_named.so",
     "hyperchunk-udf-worker": "hyperchunk/libexec/hyperchunk-udf-worker",
     "hyperchunk-wasm-worker": "hyperchunk/libexec/hyperchunk-wasm-worker",
 }
 PLUGINS = ["hyperchunk-filter", "hyperchunk-snappy", "hyperchunk-vol", "hyperchunk-vol-named"]
 PACKAGES = ["hyperchunk-python", *PLUGINS, "hyperchunk-udf-worker", "hyperchunk-wasm-worker"]
-# Paths of older builds' artefacts, which a refreshed editable install must not keep.
+# Paths of artefacts of older builds, which are removed from editable installs.
 FORMER = ["hyperchunk/plugins/libhyperchunk_vol.so"]
 
 
@@ -42,13 +42,13 @@ def fail(message: str) -> NoReturn:
 
 
 def target_dir() -> str:
-    """Returns the folder for cargo's output: outside the checkout, so that a second checkout finds built crates."""
+    """Returns the folder for cargo's output: outside the checkout, so that a second checkout can use built crates."""
     cache = os.environ.get("XDG_CACHE_HOME") or str(Path("~/.cache").expanduser())
     return os.environ.get("CARGO_TARGET_DIR") or str(Path(cache) / "hyperchunk" / "target")
 
 
 def environment() -> dict[str, str]:
-    """Returns the environment for cargo, with rustup's folder on the path even without a login shell."""
+    """Returns the environment for cargo, with rustup's folder on the path, which only a login shell adds."""
     rustup = Path(os.environ.get("CARGO_HOME") or "~/.cargo").expanduser() / "bin"
     path = os.pathsep.join([os.environ.get("PATH", os.defpath), str(rustup)])
     # A build without the sandbox is only for measurements (bench/hdf5_udf.py), never for a package.
@@ -71,7 +71,7 @@ def check_tools(env: dict[str, str]) -> None:
 
 
 def build(root: Path) -> dict[str, Path]:
-    """Runs cargo in `root`; returns place in the package -> a copy of the built file, for this checkout only."""
+    """Runs cargo in `root`; returns path in the package -> a copy of the built file that only this checkout uses."""
     env = environment()
     check_tools(env)
     release = Path(target_dir()) / "release"
@@ -84,7 +84,7 @@ def build(root: Path) -> dict[str, Path]:
 
 
 def claim(release: Path, root: Path) -> None:
-    """Removes artefacts of another checkout: cargo would take them for this one's because of the same names."""
+    """Removes artefacts of another checkout: cargo would mistake them for this one's, which have the same names."""
     note = release / ".hyperchunk-checkout"
     if note.exists() and note.read_bytes() == bytes(root):
         return
@@ -96,7 +96,7 @@ def claim(release: Path, root: Path) -> None:
 
 
 def keep(built: dict[str, Path], folder: Path) -> dict[str, Path]:
-    """Copies built files."""
+    """Copies built files into a folder; returns path in the package -> copy."""
     kept = {}
     for number, (name, file) in enumerate(built.items()):
         kept[name] = folder / str(number) / file.name
@@ -107,7 +107,7 @@ def keep(built: dict[str, Path], folder: Path) -> dict[str, Path]:
 
 
 def compile_all(root: Path, env: dict[str, str]) -> dict[str, Path]:
-    """Runs cargo; returns place in the package -> built file."""
+    """Runs cargo; returns path in the package -> built file."""
     command = ["cargo", "build", "--release", "--locked", "--message-format=json-render-diagnostics"]
     command += [argument for package in PACKAGES for argument in ("-p", package)]
     done = subprocess.run(command, cwd=root, env=env, stdout=subprocess.PIPE, text=True, check=False)
@@ -119,18 +119,18 @@ def compile_all(root: Path, env: dict[str, str]) -> dict[str, Path]:
 
 
 def artefacts(messages: str) -> dict[str, Path]:
-    """Finds artefacts in cargo's JSON messages; returns place in the package -> built file."""
+    """Finds artefacts in cargo's JSON messages; returns path in the package -> built file."""
     found: dict[str, Path] = {}
     for line in messages.splitlines():
         message = json.loads(line)
         if message.get("reason") != "compiler-artifact":
             continue
-        place = ARTEFACTS.get(message["target"]["name"])
+        name = ARTEFACTS.get(message["target"]["name"])
         kinds = message["target"]["kind"]
-        if place is None or not {"cdylib", "bin"} & set(kinds):
+        if name is None or not {"cdylib", "bin"} & set(kinds):
             continue
         file = message["executable"] or next(f for f in message["filenames"] if f.endswith((".so", ".dylib")))
-        found[place] = Path(file)
+        found[name] = Path(file)
     return found
 
 
@@ -141,10 +141,10 @@ def check_complete(found: dict[str, Path]) -> None:
 
 
 def place(artefacts: dict[str, Path], python: Path) -> list[str]:
-    """Copies changed files into an editable install's source folder; returns the changed places.
+    """Copies changed files into an editable install's source folder; returns the paths of the changed files.
 
-    A running process may have the old file mapped, so a new file replaces it under its name; the old one is never
-    written.
+    A running process may have the old file mapped, so it is replaced by a new file of the same name, and never
+    overwritten.
     """
     changed = []
     for former in FORMER:
@@ -172,7 +172,7 @@ def name_interpreter(python: Path, interpreter: str) -> None:
 def cuda_fake() -> Path:
     """Builds the CUDA driver that tests use instead of a GPU; returns its path for `HYPERCHUNK_CUDA_DRIVER`.
 
-    It stays in cargo's folder: it is part of no package.
+    It stays in cargo's folder: no package contains it.
     """
     root = Path(__file__).resolve().parent.parent
     command = ["cargo", "build", "--release", "--locked", "--quiet", "-p", "hyperchunk-cuda-fake"]

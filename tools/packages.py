@@ -1,7 +1,7 @@
-"""The crates for crates.io: what their pages need, their order, and their archives.
+"""The crates for crates.io: the fields for their pages, their order, and their archives.
 
     python tools/packages.py check     # part of `make lint`: fields, licences, sizes, order
-    python tools/packages.py order     # one crate a line, each after those that it uses
+    python tools/packages.py order     # one crate a line, each after the crates that it uses
     python tools/packages.py build     # an archive of each, as `cargo publish` would send it, in cargo's folder
     python tools/packages.py verify    # the same, and each is compiled from its archive (many minutes)
 
@@ -19,7 +19,7 @@ from typing import Any
 import native
 
 ROOT = Path(__file__).resolve().parent.parent
-# crates.io accepts 10 MB. Ours have sources and small files for their tests.
+# crates.io accepts 10 MB. Our crates contain only sources and small files for their tests.
 MAX_CRATE_BYTES, MAX_FILE_BYTES = 3_000_000, 300_000
 # Fields that all crates take from the workspace, so that they agree.
 INHERITED = ("version", "edition", "rust-version", "license", "repository")
@@ -45,21 +45,22 @@ def published(packages: dict[str, Package]) -> dict[str, Package]:
 def used(package: Package) -> list[dict[str, Any]]:
     """Returns the dependencies on crates of this checkout that stay in an archive.
 
-    Cargo leaves out those for tests alone that have no version.
+    Cargo omits dependencies that are only for tests and have no version.
     """
     ours = [dependency for dependency in package["dependencies"] if dependency.get("path")]
     return [dependency for dependency in ours if dependency["kind"] != "dev" or dependency["req"] != "*"]
 
 
 def order(packages: dict[str, Package]) -> list[str]:
-    """Returns the names of the crates for crates.io, each after those that it uses; `CycleError` if none exists."""
+    """Returns the names of the crates for crates.io, each after the crates that it uses. Raises
+    `CycleError` if no such order exists."""
     public = published(packages)
     graph = {name: sorted({other["name"] for other in used(public[name])} & set(public)) for name in sorted(public)}
     return list(graphlib.TopologicalSorter(graph).static_order())
 
 
 def problems(packages: dict[str, Package]) -> list[str]:
-    """Returns a line for each thing that crates.io or a reader of its pages would miss."""
+    """Returns a line for each problem that crates.io would reject, or a reader of its pages would notice."""
     public = published(packages)
     found = []
     for name, package in packages.items():
@@ -87,11 +88,11 @@ def page_problems(package: Package) -> list[str]:
         if not 1 <= len(package[field]) <= MAX_WORDS:
             found.append(f"{field}: expected 1 to {MAX_WORDS}, got {len(package[field])}")
     bad = [word for word in package["keywords"] if not re.fullmatch(r"[a-z][a-z0-9_+-]{0,19}", word)]
-    return found + [f"keyword {word!r}: crates.io accepts 20 letters, digits, _, + and -" for word in bad]
+    return found + [f"keyword {word!r}: crates.io accepts up to 20 letters, digits, _, + and -" for word in bad]
 
 
 def use_problems(package: Package, public: set[str]) -> list[str]:
-    """Checks that a crate depends on no crate that is not on crates.io, and on a version of each."""
+    """Checks that a crate depends only on crates for crates.io, and names a version of each."""
     found = []
     for dependency in used(package):
         if dependency["name"] not in public:
@@ -138,7 +139,7 @@ def check() -> None:
         print(f"packages: {line}")
     if found:
         sys.exit(1)
-    print(f"packages: {len(published(packages))} crates for crates.io are complete, and can be published in order")
+    print(f"packages: {len(published(packages))} crates can be published on crates.io")
 
 
 def build(names: list[str], *options: str) -> None:

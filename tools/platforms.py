@@ -2,7 +2,7 @@
 
 `check` type-checks the code for each target that rustup can install, with `zig cc` for the C code of dependencies.
 `run` runs Rust tests for aarch64 under QEMU and for Windows under Wine, and compares the command's output on Windows
-with Linux's. `page` writes docs/reference/platforms.md. Standard library only, beside `ziglang`."""
+with Linux's. `page` writes docs/reference/platforms.md. Standard library only, except for `ziglang`."""
 
 import argparse
 import json
@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "reference" / "platforms.md"
 BEGIN, END = "<!-- platforms: begin -->", "<!-- platforms: end -->"
 
-# Crates that are checked for each kind of system. Programs of live datasets, plugins for libhdf5 and CUDA are Linux's.
+# Crates that are checked for each kind of system. Live datasets, plugins for libhdf5 and CUDA are only for Linux.
 EVERYWHERE = ["hyperchunk-cli", "hyperchunk-python"]
 LINUX = [
     *EVERYWHERE,
@@ -31,7 +31,7 @@ LINUX = [
     "hyperchunk-vol",
     "hyperchunk-vol-named",
 ]
-# The reader, the writer and stores, for systems on which the rest is unchecked.
+# The reader, the writer and stores, for systems on which the rest is not checked.
 ENGINE = ["hyperchunk", "hyperchunk-store"]
 # Crates whose unit tests run under an emulator.
 TESTED = ["hyperchunk-format", "hyperchunk", "hyperchunk-expression"]
@@ -39,7 +39,7 @@ TESTED = ["hyperchunk-format", "hyperchunk", "hyperchunk-expression"]
 
 @dataclass(frozen=True)
 class Target:
-    """Target of rustc, with `zig`'s name of it, and its state: tested, compiled or untried."""
+    """Target of rustc, with zig's name for it, and its state: tested, compiled or untried."""
 
     name: str
     zig: str
@@ -103,7 +103,7 @@ def say(text: str) -> None:
 
 
 def environment() -> dict[str, str]:
-    # PyO3 needs no interpreter of the target for its stable ABI; `cc` asks for no SDK of Apple if it is told one.
+    # PyO3 needs no interpreter of the target for its stable ABI; `cc` does not search for Apple's SDK if one is named.
     return native.environment() | {"PYO3_NO_PYTHON": "1", "SDKROOT": "/"}
 
 
@@ -128,7 +128,7 @@ def wrappers(found: Target, folder: Path) -> dict[str, str]:
 
 
 def installed(env: dict[str, str]) -> set[str]:
-    """Returns the targets that rustc has a standard library for, after an attempt to install the missing ones."""
+    """Tries to install missing targets; returns those for which rustc has a standard library."""
     if shutil.which("rustup", path=env["PATH"]) is None:
         return {"x86_64-unknown-linux-gnu"}
     listed = ["rustup", "target", "list", "--installed"]
@@ -147,10 +147,10 @@ def check(names: list[str]) -> bool:
     have_zig = (
         subprocess.run([sys.executable, "-m", "ziglang", "version"], capture_output=True, check=False).returncode == 0
     )
-    there = installed(env)
+    available = installed(env)
     whole = True
     for found in [t for t in TARGETS if t.zig and (not names or t.name in names)]:
-        if found.name not in there:
+        if found.name not in available:
             say(f"{found.name}: skipped, rustc has no standard library for it (rustup target add {found.name})")
             continue
         if not have_zig:
@@ -173,22 +173,22 @@ def check(names: list[str]) -> bool:
 
 def emulators(env: dict[str, str]) -> list[tuple[str, list[str], dict[str, str]]]:
     """Returns the targets that can run here: name, emulator, and cargo's environment."""
-    there = installed(env)
+    available = installed(env)
     found = []
     for name, linker, runner in (
-        # Linked statically: with a folder of libraries (-L), QEMU takes that folder for the root of the file system.
+        # Linked statically: with a folder of libraries (-L), QEMU uses that folder as the root of the file system.
         ("aarch64-unknown-linux-gnu", "aarch64-linux-gnu-gcc", ["qemu-aarch64"]),
         ("x86_64-pc-windows-gnu", "x86_64-w64-mingw32-gcc", ["wine"]),
     ):
-        lacking = [program for program in (linker, runner[0]) if shutil.which(program) is None]
-        if lacking or name not in there:
-            say(f"{name}: not run, missing: {', '.join(lacking) or 'its standard library'} (tools/setup.sh emulators)")
+        missing = [program for program in (linker, runner[0]) if shutil.which(program) is None]
+        if missing or name not in available:
+            say(f"{name}: not run, missing: {', '.join(missing) or 'its standard library'} (tools/setup.sh emulators)")
             continue
         upper = name.upper().replace("-", "_")
         more = {
             f"CARGO_TARGET_{upper}_LINKER": linker,
             f"CARGO_TARGET_{upper}_RUNNER": " ".join(runner),
-            # Wine prints what it lacks; a test has its own messages.
+            # Silences Wine's messages about its own gaps.
             "WINEDEBUG": "-all",
             "CARGO_PROFILE_DEV_DEBUG": "none",
         }
@@ -211,7 +211,7 @@ def random_numbers(compiler: str) -> Path:
 
 
 def run(names: list[str]) -> bool:
-    """Runs tests for other targets under emulators, and compares the command on Windows with the one on Linux."""
+    """Runs tests for other targets under emulators, and compares the command's output on Windows with that on Linux."""
     whole = True
     for name, runner, env in emulators(environment()):
         if names and name not in names:
@@ -235,12 +235,12 @@ def build_command(env: dict[str, str], *arguments: str) -> Path:
 
 
 def files() -> list[Path]:
-    """Returns the files that the command reads on both systems: each structure and filter, and damaged ones."""
+    """Returns the files that the command reads on both systems: one for each structure and filter, and damaged ones."""
     return sorted(p for p in (ROOT / "fuzz" / "corpus").iterdir() if p.suffix in {".hdf5", ".h5", ".nc"})
 
 
 def compare(name: str, runner: list[str], env: dict[str, str]) -> bool:
-    """Compares outputs and exit statuses of the command on two systems, file by file."""
+    """Compares the output and the exit status of the command on two systems, for each file."""
     windows = [*runner, str(build_command(env, "--target", name))]
     linux = [str(ROOT / ".venv" / "bin" / "hyperchunk")]
     if not Path(linux[0]).exists():
@@ -266,7 +266,7 @@ def compare(name: str, runner: list[str], env: dict[str, str]) -> bool:
 
 
 def page(text: str) -> str:
-    """Returns docs/reference/platforms.md with the present table."""
+    """Returns the text of docs/reference/platforms.md with the current table."""
     before, after = text.split(BEGIN)[0], text.split(END)[1]
     rows = "".join(f"| `{t.name}` | {t.state} | {t.extent} |\n" for t in TARGETS)
     return f"{before}{BEGIN}\n\n| target | state | what was done |\n|---|---|---|\n{rows}\n{END}{after}"
@@ -277,7 +277,7 @@ def write_page(only_check: bool) -> bool:
     if page(text) == text:
         return True
     if only_check:
-        say(f"{PAGE.relative_to(ROOT)} differs from the table of tools/platforms.py: run its `page`")
+        say(f"{PAGE.relative_to(ROOT)} differs from the table of tools/platforms.py: run `tools/platforms.py page`")
         return False
     PAGE.write_text(page(text))
     return True
@@ -287,7 +287,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     commands = parser.add_subparsers(dest="command", required=True)
     for verb in ("check", "run"):
-        commands.add_parser(verb).add_argument("targets", nargs="*", help="all if none is named")
+        commands.add_parser(verb).add_argument("targets", nargs="*", help="targets; all by default")
     commands.add_parser("page").add_argument("--check", action="store_true", help="only compare the page")
     arguments = parser.parse_args()
     os.chdir(ROOT)

@@ -1,4 +1,4 @@
-"""A first use in an environment that holds the package and NumPy alone; prints the package's folder.
+"""Uses the package in an environment with only it and NumPy; prints the package's folder.
 
 `make wheel` and python/tests/test_install.py run it in an empty folder."""
 
@@ -15,12 +15,12 @@ assert (home / "plugins" / "libhyperchunk_filter.so").is_file()
 assert (home / "plugins" / "libhyperchunk_snappy.so").is_file()
 assert (home / "plugins" / "libhyperchunk_vol_named.so").is_file()
 assert (home / "connector" / "libhyperchunk_vol.so").is_file()
-# HDF5 asks every connector beside the filters about each file that it cannot open.
+# HDF5 tries every connector in the folder of the filters on each file that it cannot open.
 assert not (home / "plugins" / "libhyperchunk_vol.so").exists()
 for worker in ("hyperchunk-udf-worker", "hyperchunk-wasm-worker"):
     assert os.access(home / "libexec" / worker, os.X_OK)
 assert (home / "py.typed").is_file()
-assert not [name for name in ("h5py", "numba", "pyarrow") if importlib.util.find_spec(name)], "more than NumPy is here"
+assert not [name for name in ("h5py", "numba", "pyarrow") if importlib.util.find_spec(name)], "expected only NumPy"
 
 with hyperchunk.open("a.h5", "w") as file:
     file["a"] = [1.0, 2.0]

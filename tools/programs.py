@@ -47,14 +47,14 @@ function dynamic_dataset()
   for i = 1, 1000 do lib.setString(out[i], "label " .. (i - 1)) end
 end
 """
-#: Expected values of the datasets, as programs print them: y[7], the sum of img, py[7], label[7].
+#: Patterns of the expected values, as programs print them: y[7], the sum of img, py[7], label[7].
 Y, IMG, PY, LABEL = r"\b14(\.0*)?\b", r"\b539100(\.0*)?\b|5\.391(00)?e\+0?5", r"\b8(\.0*)?\b", r"label 7\b"
 SPEED = r"(?<!\d)5(\.0*)?\b"
 
 
 @dataclass
 class Program:
-    """A program: its name, its commands, and patterns that its output must have."""
+    """A program: its name, its commands, and patterns that its output must match."""
 
     name: str
     #: Shell commands, run in a folder with the files.
@@ -62,7 +62,7 @@ class Program:
     expected: list[str]
     #: Description on the page.
     what: str
-    #: Required commands.
+    #: Requirements: commands, or packages (`import …`, `library(…)`, `use …`).
     needs: list[str] = field(default_factory=list)
     #: Command that prints the version.
     version: str = ""
@@ -71,7 +71,7 @@ class Program:
 
 
 def make_files(folder: Path) -> None:
-    """Makes the files that programs read."""
+    """Creates the files that the programs read."""
     with h5py.File(folder / "scene.h5", "w") as file:
         file["x"] = np.arange(1000.0)
         file["base"] = np.arange(600, dtype="f4").reshape(20, 30)
@@ -87,7 +87,7 @@ def make_files(folder: Path) -> None:
         )
         for name, value in (("u", 3), ("v", 4)):
             file.createVariable(name, "f4", ("time", "lat", "lon"))[:] = np.full((2, 3, 4), value)
-    # An image in VTK's form.
+    # An image in VTK's format.
     with h5py.File(folder / "image.vtkhdf", "w") as file:
         group = file.create_group("VTKHDF")
         group.attrs.update({"Version": [1, 0], "WholeExtent": [0, 9, 0, 19, 0, 2], "Origin": [0.0] * 3})
@@ -200,7 +200,7 @@ import h5py
 f = h5py.File("scene.h5")
 print(f["y"][7], f["img"][...].sum(dtype=float), f["py"][7], f["label"][7].decode())
 """
-#: Packages of Bioconductor set their own folder when they are loaded.
+#: Packages of Bioconductor set `HDF5_PLUGIN_PATH` to their own folder when they are loaded.
 SET_AGAIN = "Sys.setenv(HDF5_PLUGIN_PATH = Sys.getenv('PLUGINS'))\n"
 R_READS = "for (n in c('y', 'py', 'label')) print({}[8]); print(sum({}), digits = 10)"
 
@@ -301,7 +301,7 @@ def programs(environment: Path, tools: Path | None) -> list[Program]:
 
 
 def missing(program: Program) -> str:
-    """Returns the missing requirement of a program, or an empty text."""
+    """Returns the missing requirement of a program, or an empty string."""
     for need in program.needs:
         words = need.split()
         if words[0] == "import" and len(words) == 3:
@@ -319,10 +319,10 @@ def missing(program: Program) -> str:
 
 
 def tried(program: Program, folder: Path, environment: dict[str, str]) -> tuple[str, str, str]:
-    """Returns the version, whether the output is right, and the unexpected output."""
-    lack = missing(program)
-    if lack:
-        return "", "not installed", f"{lack} is not on this machine"
+    """Runs a program; returns its version, the verdict, and a line of unexpected output."""
+    lacking = missing(program)
+    if lacking:
+        return "", "not installed", f"{lacking} is not on this machine"
     for name, text in program.files.items():
         (folder / name).write_text(text, encoding="utf-8")
 
@@ -399,7 +399,7 @@ def main() -> None:
             f"{before}{BEGIN}\n\n" + "\n".join(table) + f"\n\n{END}{rest.split(END)[1]}", encoding="utf-8"
         )
     if right + absent < len(rows):
-        raise SystemExit(f"{len(rows) - right - absent} programs got something else")
+        raise SystemExit(f"{len(rows) - right - absent} programs printed unexpected results")
 
 
 if __name__ == "__main__":

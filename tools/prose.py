@@ -1,9 +1,9 @@
-"""Measures how plain the prose of the tree is, and fails where it is above a limit.
+"""Measures how plain the prose of the tree is, and fails if a rate is above a limit.
 
     python tools/prose.py [PATH...]    one row for each path; without paths, those that lint checks
 
-Reads comments of Rust and Python, docstrings, and Markdown without its code. A habit is counted in 10,000 words. The
-limits are above what well-kept projects in Rust have. A low number is no proof of plain prose: STYLE.md has the rules.
+Reads comments of Rust and Python, docstrings, and Markdown without its code. Habits are counted per 10,000 words. The
+limits are above the rates of well-kept Rust projects. A low rate does not prove plain prose: see STYLE.md.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ CRATES = tuple(
 PATHS = (*CRATES, "python", "bench", "examples", "tools", "docs", *PAGES)
 #: Width of the column of paths.
 PATH_COLUMNS = 1 + max(len(path) for path in PATHS)
-#: Paths with fewer words are shown, and never fail: one word would decide.
+#: Paths with fewer words are shown, but never fail: a single word would decide.
 FEW_WORDS = 2000
-#: Habits and the most of them in 10,000 words.
+#: Habits, and the maximum number of each per 10,000 words.
 HABITS = {
     "what is": (r"what (?:is|was|are|were|it|they|has|have|lies|comes|cannot|does|nobody|somebody|a|the)", 8.0),
     "nobody": (r"(?:some|no|any|every)body|whoever|whom", 2.0),
@@ -41,7 +41,7 @@ HABITS = {
     "that of": (r"(?:that|those) of|those that|that which|(?:is|are) none", 8.0),
 }
 PATTERNS = {name: re.compile(rf"\b(?:{pattern})\b", re.IGNORECASE) for name, (pattern, _) in HABITS.items()}
-#: First words that leave the reader to guess the subject, and the most of them in 100 doc comments.
+#: First words that hide the subject, and the maximum number of them per 100 doc comments.
 OPENERS = frozenset(
     {"what", "which", "where", "who", "whoever", "whether", "how", "whom", "whose", "when", "why"}
     | {"it", "they", "so", "those", "these", "nothing", "nobody"}

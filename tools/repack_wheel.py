@@ -1,4 +1,4 @@
-"""Compresses the files of a wheel harder than zlib does, within the format that pip unpacks.
+"""Compresses the files of a wheel better than zlib does, in the format that pip unpacks.
 
 zipfile can only compress with zlib, so the archive is written here: the same files, in the same order, with the same
 times and permissions. libdeflate (MIT) at its highest level makes a wheel 3.5 % smaller than zlib's default."""
@@ -23,14 +23,14 @@ Compress = Callable[[bytes], bytes]
 
 def libdeflate(data: bytes) -> bytes:
     """Returns data as a raw DEFLATE stream."""
-    # Only `make wheel` has it: tools/requirements-wheel.txt.
+    # Installed only for `make wheel`: tools/requirements-wheel.txt.
     import deflate
 
     return bytes(deflate.deflate_compress(data, LIBDEFLATE_LEVEL))
 
 
 def entry(info: zipfile.ZipInfo, data: bytes, compress: Compress) -> tuple[bytes, tuple[int, ...], bytes]:
-    """Returns the name of a file, the fields that both its headers have, and its bytes in the archive."""
+    """Returns the name of a file, the fields that are in both its headers, and its bytes in the archive."""
     packed, method = compress(data), zipfile.ZIP_DEFLATED
     if len(packed) >= len(data):
         packed, method = data, zipfile.ZIP_STORED

@@ -37,7 +37,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 class UnavailableError(Exception):
-    """Reason why there is no S3 server on this machine."""
+    """The S3 server or its proxy cannot run on this machine."""
 
 
 def cache() -> Path:
@@ -53,7 +53,7 @@ def server_program() -> Path:
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Locks a folder, so that one process at a time builds into it."""
+    """Locks a folder, so that only one process builds into it."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -81,19 +81,19 @@ def build_server(*, timeout: float = 1800) -> Path:
             except subprocess.TimeoutExpired:
                 raise UnavailableError(f"versitygw was not built within {timeout:.0f} s") from None
             if done.returncode != 0:
-                raise UnavailableError(f"versitygw was not built: {' / '.join(done.stderr.splitlines()[-3:])}")
+                raise UnavailableError(f"the build of versitygw failed: {' / '.join(done.stderr.splitlines()[-3:])}")
             (Path(folder) / program.name).replace(program)
         print(f"s3server: built in {time.monotonic() - start:.0f} s", file=sys.stderr)
     return program
 
 
 def build_proxy() -> Path:
-    """Builds the proxy; fast if it is up to date."""
+    """Builds the proxy if it is not up to date."""
     env = native.environment()
     command = ["cargo", "build", "--quiet", "--release", "--locked", "-p", "hyperchunk-s3proxy"]
     done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise UnavailableError(f"the proxy was not built: {done.stderr}")
+        raise UnavailableError(f"the build of the proxy failed: {done.stderr}")
     return Path(env["CARGO_TARGET_DIR"]) / "release" / "hyperchunk-s3proxy"
 
 
@@ -118,7 +118,8 @@ class Running:
 
 
 class Server(Running):
-    """versitygw over a folder: `folder/BUCKET/KEY`. Its metadata are beside it, so that any file system works."""
+    """versitygw over a folder: `folder/BUCKET/KEY`. Its metadata are in a folder beside it, so that any file
+    system works."""
 
     def __init__(self, folder: Path) -> None:
         program = server_program()
@@ -134,10 +135,10 @@ class Server(Running):
                 free.bind(("127.0.0.1", 0))
                 self.address = f"127.0.0.1:{free.getsockname()[1]}"
             env = os.environ | {"ROOT_ACCESS_KEY": KEY, "ROOT_SECRET_KEY": SECRET}
-            # It shares this machine's cores with the readers: allocating a MiB for each request, and garbage
-            # collection, would be most of the measured time.
+            # The server shares this machine's cores with the readers: allocating a MiB for each request, and
+            # garbage collection, would take most of the measured time.
             env |= {"GOGC": "off", "GOMEMLIMIT": "256MiB"}
-            # With `setpriv`, it ends with this process, even if that is killed.
+            # With `setpriv`, the server ends with this process, even if this process is killed.
             command = ["setpriv", "--pdeathsig", "TERM"] if shutil.which("setpriv") else []
             command += [str(program), "--quiet", "--keep-alive", "--region", REGION, "--port", self.address]
             command += ["posix", "--io-buffer-size", "65536", "--sidecar", str(self.meta), str(folder)]
@@ -146,7 +147,7 @@ class Server(Running):
             if self.answers():
                 return
             self.close()
-        raise UnavailableError(f"versitygw does not start: {log.read_text()}")
+        raise UnavailableError(f"versitygw did not start: {log.read_text()}")
 
     @property
     def endpoint(self) -> str:
@@ -168,7 +169,7 @@ class Server(Running):
         return False
 
     def put(self, bucket: str, key: str, source: Path | bytes) -> str:
-        """Makes an object from a file, by a hard link if possible, or from bytes; returns its ETag."""
+        """Creates an object from a file, by a hard link if possible, or from bytes; returns its ETag."""
         target = self.folder / bucket / key
         target.parent.mkdir(parents=True, exist_ok=True)
         fresh = target.with_name(f".{target.name}.fresh")
@@ -192,7 +193,7 @@ class Server(Running):
 
 
 class Proxy(Running):
-    """Our proxy for a server, or for a folder alone as a plain web server."""
+    """Our proxy in front of a server, or a plain web server for a folder."""
 
     def __init__(
         self, upstream: str | None, folder: Path | None = None, program: Path | None = None, **settings: object
@@ -206,7 +207,7 @@ class Proxy(Running):
         assert self.process.stdout is not None
         self.address = self.process.stdout.readline().strip()
         if not self.address:
-            raise UnavailableError("the proxy does not start")
+            raise UnavailableError("the proxy did not start")
 
     @property
     def endpoint(self) -> str:
@@ -248,7 +249,7 @@ def storage_options(endpoint: str) -> dict[str, Any]:
 
 
 def serve(arguments: argparse.Namespace) -> None:
-    """Runs both, until interrupted."""
+    """Runs the server and the proxy until interrupted."""
     settings = {
         name: getattr(arguments, name) for name in ("latency", "bandwidth", "faults") if getattr(arguments, name)
     }

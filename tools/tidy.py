@@ -1,4 +1,4 @@
-"""Checks that no linter has: the crate graph, the layers of modules, file lengths, module docs, and paths of a
+"""Checks what linters do not: the crate graph, the layers of modules, file lengths, module docs, and paths of a
 developer's machine.
 
 Prints one line for each finding, then fails if there was an error."""
@@ -14,12 +14,12 @@ from layers import module_layers
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# Our crates that a crate may use. A crate that is missing here has no place yet: describe in ARCHITECTURE.md its
-# contents and its restrictions, then add a row.
+# Our crates that each crate may use. To add a crate, first describe its contents and its restrictions in
+# ARCHITECTURE.md, then add a row.
 MAY_USE = {
     "hyperchunk-format": set(),
     "hyperchunk-net": set(),
-    # Audited by itself.
+    # Audited on its own, so it uses no other crate.
     "hyperchunk-sandbox": set(),
     "hyperchunk-expression": {"hyperchunk-format"},
     "hyperchunk": {"hyperchunk-format", "hyperchunk-net"},
@@ -85,7 +85,7 @@ def tracked() -> list[Path]:
 
 
 def crate_graph() -> list[str]:
-    """Returns crates that use another of ours against the table, or opt out of the workspace's lints."""
+    """Returns crates that use another one against the table, or do not inherit the workspace's lints."""
     command = ["cargo", "metadata", "--format-version", "1", "--no-deps", "--locked"]
     output = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
     packages = {package["name"]: package for package in json.loads(output)["packages"]}

@@ -1,9 +1,9 @@
 """Runs HDF5's own tests of its API through the connector, and reports differences from a native run.
 
 Usage: vol_tests.py SOURCES [PAGE]. SOURCES is a clone of the repository HDFGroup/vol-tests. Its programs h5vl_test and
-testhdf5 are built for three releases of HDF5, whose libraries are from published wheels and whose headers are
-from the crate hdf5-metno-src, and run natively, passed through, and with every new file a store. The table goes to
-standard output, or into PAGE. Needs gcc, cmake 3.26 and cargo."""
+testhdf5 are built for three releases of HDF5, with libraries from published wheels and headers from the crate
+hdf5-metno-src. They run natively, passed through, and with a store for every new file. The table goes to standard
+output, or into PAGE. Needs gcc, cmake 3.26 and cargo."""
 
 import os
 import re
@@ -18,15 +18,15 @@ import hdf5_with_mpi
 import hyperchunk
 
 BEGIN, END = "<!-- vol-tests: begin -->", "<!-- vol-tests: end -->"
-#: Release, crate with its headers, and folder of its library: in the cache, or of an installed wheel.
+#: Release, and the version of the crate hdf5-metno-src that contains its headers.
 RELEASES = {"1.14.6": "0.9.5", "2.0.0": "0.10.0", "2.2.0": "0.10.4"}
 MODES = {"native": {}, "pass": {"store": False}, "store": {"store": True}}
 SEEDS = range(1, 9)
 CONFIGURE = ["BUILD_TESTING=OFF", "HDF5_BUILD_TOOLS=OFF", "HDF5_BUILD_EXAMPLES=OFF", "HDF5_BUILD_HL_LIB=OFF"]
 CONFIGURE += ["HDF5_NO_PACKAGES=ON", "HDF5_ENABLE_Z_LIB_SUPPORT=OFF", "HDF5_ENABLE_ZLIB_SUPPORT=OFF"]
-#: Patches for the tests of 2024: a fixed seed; ids of connectors are not compared as numbers, since HDF5 2.x makes
-#: new : ones; HDF5 1.14.6 crashes, natively too, when a link from a group to itself is deleted in a file of format
-#: 1.8 or : later, which the skeleton of a store is.
+#: Patches for the tests of 2024: a fixed seed; ids of connectors are not compared as numbers, since HDF5 2.x creates
+#: new ones; and no link from a group to itself, since HDF5 1.14.6 crashes, natively too, when one is deleted in a file
+#: of format 1.8 or later, such as the skeleton of a store.
 CHANGES = {
     "vol_test.c": [
         ("seed = (unsigned)HDtime(NULL);", 'seed = (unsigned)atoi(getenv("SEED"));'),
@@ -42,14 +42,14 @@ WRONG = re.compile(r"^\*\*\* (.*?)(?: at line +\d+)? in (\S+)$", re.MULTILINE)
 
 
 def headers(release: str, folder: Path) -> Path:
-    """Returns the headers of a release."""
+    """Returns a folder with the headers of a release."""
     made = folder / f"include-{release}"
     made.mkdir()
     sources, configured = hdf5_with_mpi.sources(RELEASES[release]), folder / f"configured-{release}"
     options = [f"-D{option}" for option in CONFIGURE]
     subprocess.run(["cmake", "-S", sources, "-B", configured, *options], check=True, stdout=subprocess.DEVNULL)
-    for place in (sources / "src", configured):
-        for header in [*place.rglob("H5*.h"), *place.rglob("hdf5.h")]:
+    for root in (sources / "src", configured):
+        for header in [*root.rglob("H5*.h"), *root.rglob("hdf5.h")]:
             if not header.stem.endswith(("private", "pkg", "module")):
                 shutil.copy(header, made)
     return made
@@ -59,8 +59,8 @@ def library(release: str) -> Path:
     """Returns the libhdf5 of a release."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hyperchunk" / "hdf5" / release
     site = Path(sys.prefix) / "lib" / f"python3.{sys.version_info.minor}" / "site-packages"
-    for place in (cache, site / "netcdf4.libs"):
-        for found in sorted(place.glob("libhdf5[-.]*so*")):
+    for root in (cache, site / "netcdf4.libs"):
+        for found in sorted(root.glob("libhdf5[-.]*so*")):
             if release.encode() in found.read_bytes():
                 return found
     raise SystemExit(f"cannot find libhdf5 {release}: run tools/hdf5_releases.py {cache.parent}")
@@ -87,19 +87,19 @@ def build(sources: Path, release: str, folder: Path) -> dict[str, Path]:
 
 
 def run(program: Path, mode: str, seed: int, shared: Path) -> tuple[int, str]:
-    """Returns the exit status and the output of a program."""
+    """Runs a program; returns its exit status and output."""
     env = {name: value for name, value in os.environ.items() if not name.startswith(("HDF5_", "HYPERCHUNK_"))}
     env |= {"SEED": str(seed), "LD_LIBRARY_PATH": str(shared.parent)}
     if mode != "native":
         env |= hyperchunk.plugins.environment(store=mode == "store")
         env["HDF5_VOL_CONNECTOR"] = "hyperchunk store" if mode == "store" else "hyperchunk"
-    with tempfile.TemporaryDirectory() as place:
-        done = subprocess.run([program], cwd=place, env=env, capture_output=True, timeout=600)
+    with tempfile.TemporaryDirectory() as scratch:
+        done = subprocess.run([program], cwd=scratch, env=env, capture_output=True, timeout=600)
     return done.returncode, done.stdout.decode(errors="replace")
 
 
 def outcomes(output: str) -> Iterator[tuple[str, str]]:
-    """Yields the result of each test, with its group; and the errors of testhdf5."""
+    """Yields the name, with its group, and the result of each test, and the errors of testhdf5."""
     group = ""
     for indent, name, result in RESULT.findall(output):
         group = group if indent else name
@@ -109,7 +109,7 @@ def outcomes(output: str) -> Iterator[tuple[str, str]]:
 
 
 def main() -> None:
-    """Builds, runs, prints."""
+    """Builds and runs the tests, and prints or writes the table."""
     rows = ["| program | HDF5 | seeds | natively | passed through | as a store |", "|---|---|---|---|---|---|"]
     differences: dict[str, set[str]] = {}
     with tempfile.TemporaryDirectory() as text:
@@ -130,11 +130,11 @@ def main() -> None:
                     native: dict[str, str] = {}
                     for mode in MODES:
                         status, output = run(program, mode, seed, shared)
-                        assert status in (0, 1), f"{name} of HDF5 {release} died with {status} ({mode}, seed {seed})"
+                        assert status in (0, 1), f"{name} of HDF5 {release} exited with {status} ({mode}, seed {seed})"
                         found = dict(outcomes(output))
                         native = found if mode == "native" else native
-                        for place, result in enumerate(("PASSED", "*FAILED*", "-SKIP-")):
-                            counts[mode][place] += list(found.values()).count(result)
+                        for column, result in enumerate(("PASSED", "*FAILED*", "-SKIP-")):
+                            counts[mode][column] += list(found.values()).count(result)
                         for one, result in found.items():
                             if result == "*FAILED*" and native.get(one) != result:
                                 differences.setdefault(f"{mode}: {one}", set()).add(release)

@@ -18,7 +18,7 @@ import os.path
 from hyperchunk import _core
 from hyperchunk._core import __version__, set_metadata_cache_bytes
 
-# Not typing's, whose import takes as long as the rest of this module.
+# A constant of our own: importing `typing` takes as long as the rest of this module.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -162,7 +162,7 @@ _MODULES = (
 )
 
 
-if not TYPE_CHECKING:  # with it, type checkers would accept any name
+if not TYPE_CHECKING:  # with this function, type checkers would accept any name
 
     def __getattr__(name: str) -> object:
         if name in _MODULES:
@@ -210,13 +210,13 @@ def open(
     limits: Mapping[str, int] | None = None,
     **creation: Unpack[NewFileOptions],
 ) -> File:
-    """Opens an HDF5 file for reading, or creates a new one.
+    """Opens an HDF5 file for reading or editing, or creates a new one.
 
     Args:
         name: Path, URL (``s3://bucket/key``, ``gs://…``, ``az://…``, ``https://…``), file-like object, or a pair of an
             fsspec file system or an obstore store and a path in it.
-        mode: ``"r"`` reads a file; ``"w"`` creates one, replacing an existing file; ``"x"`` or ``"w-"`` creates one
-            that must not exist.
+        mode: ``"r"`` reads a file; ``"r+"`` edits an existing one; ``"a"`` edits or creates one; ``"w"`` creates one,
+            replacing an existing file; ``"x"`` or ``"w-"`` creates one that must not exist.
         driver, libver, userblock_size, swmr: h5py's: see :class:`File`.
         storage_options: Access to a store: ``endpoint``, ``region``, ``key``, ``secret``, ``token``, ``anonymous``, ….
         network: Tuning of requests: :class:`hyperchunk.typing.NetworkOptions`.
@@ -224,7 +224,8 @@ def open(
         creation: Options of new files: see :class:`hyperchunk.write.file.WritableFile`.
 
     Returns:
-        The file: a :class:`File`, or a :class:`hyperchunk.write.file.WritableFile`, which a block ``with`` closes.
+        A :class:`File`, or for other modes than ``"r"`` a :class:`hyperchunk.write.file.WritableFile`. A ``with`` block
+            closes it.
 
     Raises:
         NotFoundError: There is no such file.
@@ -244,7 +245,7 @@ def open(
     if mode in ("w", "w-", "x", "r+", "a"):
         from hyperchunk.write.file import WritableFile
 
-        # Options for reading are errors here, so they are passed on if they are given.
+        # Options for reading are errors in these modes.
         for_reading = {
             "ignore_locks": ignore_locks or None,
             "allow_truncated": allow_truncated or None,
@@ -310,7 +311,7 @@ def create(name: FileName, *, layout: str | None = None, **options: object) -> W
             :class:`hyperchunk.arrow.dual.DualFile`.
 
     Returns:
-        The file, which a block ``with`` closes.
+        The file. A ``with`` block closes it.
 
     Example:
         >>> with hyperchunk.create("new.h5", track_order=True) as file:

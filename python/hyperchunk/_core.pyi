@@ -11,7 +11,6 @@ _Result = TypeVar("_Result")
 __all__ = [
     "ArrowStream",
     "Batch",
-    "Selection",
     "Chosen",
     "Collection",
     "Conversion",
@@ -40,6 +39,7 @@ __all__ = [
     "RowBatches",
     "Scan",
     "ScanPart",
+    "Selection",
     "StoreBegun",
     "StoreDefinition",
     "StoreFollow",

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-# Usual places of the system's trusted certificates in a single file: a folder could not be read later.
+# Usual paths of a single file of the system's trusted certificates: the sandbox would keep a folder from being read.
 BUNDLES = (
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -53,7 +53,7 @@ class Network:
         """
         parts = urlsplit(url)
         if parts.scheme not in {"http", "https"} or not parts.hostname:
-            raise ValueError(f"lib.http_get: {url!r} is no http:// or https:// address")
+            raise ValueError(f"lib.http_get: {url!r} is not an http:// or https:// address")
         secure = parts.scheme == "https"
         port = parts.port or (443 if secure else 80)
         host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname

@@ -1,4 +1,4 @@
-"""New HDF5 files that get their names when they are complete."""
+"""New HDF5 files, written under temporary names and renamed when they are complete."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 def path_beside(path: str | Path) -> str:
-    """Returns an unpredictable name in the same folder."""
+    """Returns an unpredictable name in the folder of `path`."""
     path = Path(path)
     return str(path.with_name(f".{path.name}.{secrets.token_hex(16)}.tmp"))
 
 
 def open_beside(path: str | Path, **options: Any) -> tuple[str, Any]:
-    """Opens a new file in the same folder, which is to take the place of `path`: its path, and the file. If a file is
-    there, nobody else may read the new one until it is complete, and gets the permissions of the old one.
+    """Creates a temporary file that will replace `path`, in the same folder; returns its path and the file. If `path`
+    exists, only its user may read the new file until it is complete and gets the permissions of the old one.
     """
     import hyperchunk
 
@@ -43,12 +43,12 @@ def open_beside(path: str | Path, **options: Any) -> tuple[str, Any]:
 
 @contextmanager
 def new_file(path: Path, overwrite: bool, inputs: list[str], **options: Any) -> Iterator[WritableFile]:
-    """Opens a new file for writing. A link at its path is replaced; after an exception, everything is as it was.
+    """Opens a new file for writing. A link at its path is replaced. After an exception, nothing has changed.
 
     Args:
         path: The new file.
         overwrite: True to replace an existing one.
-        inputs: Files that it must not be.
+        inputs: Files that must not be overwritten.
         options: Options of :func:`hyperchunk.open`.
     """
     _core.check_output(path, overwrite, inputs)

@@ -1,4 +1,4 @@
-"""Names of a file in messages for people."""
+"""Escaping of names from files, for messages."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from hyperchunk import _core
 
 
 def printable(text: str) -> str:
-    """Returns `text` with characters that a terminal obeys, or does not show, written out: ``\\u{1b}``."""
+    """Escapes control characters and invisible characters: ``\\u{1b}``."""
     return _core.printable(text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace"))

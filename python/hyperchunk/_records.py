@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     Value: TypeAlias = Any
     #: Description of an element type, from the worker.
     Description: TypeAlias = tuple[Any, ...]
-    #: What NumPy makes a dtype of.
+    #: Argument of `numpy.dtype`.
     DtypeSpec: TypeAlias = Any
     #: Memory of a dataset, from the worker.
     Buffer: TypeAlias = Any
@@ -104,6 +104,7 @@ class String(bytes):
 
     memory: Memory
     at: int
+    #: Size in bytes of the string's space; 0 if it cannot be set.
     room: int
 
     def __new__(cls, text: bytes, memory: Memory, at: int, room: int) -> String:
@@ -148,7 +149,7 @@ def write(memory: Memory, at: int, room: int, text: bytes) -> None:
     if room == 0:
         raise ValueError(READ_ONLY)
     if len(text) > room:
-        raise ValueError(f"{len(text)} bytes do not fit into a string of {room}; lib.setString cuts them off")
+        raise ValueError(f"{len(text)} bytes do not fit into a string of {room}; lib.setString truncates them")
     memory.view[at : at + room] = text.ljust(room, b"\0")
 
 
@@ -223,10 +224,10 @@ class Compound(Layout):
     def __init__(self, size: int, members: list[tuple[str, list[str], int, Layout]]) -> None:
         super().__init__(size)
         self.members = members
-        self.places: dict[str, tuple[int, Layout]] = {}
+        self.by_name: dict[str, tuple[int, Layout]] = {}
         for name, identifiers, offset, layout in members:
-            self.places.update(dict.fromkeys(identifiers, (offset, layout)))
-            self.places[name] = (offset, layout)
+            self.by_name.update(dict.fromkeys(identifiers, (offset, layout)))
+            self.by_name[name] = (offset, layout)
 
     def get(self, memory: Memory, at: int) -> Record:
         return Record(memory, at, self)
@@ -235,18 +236,18 @@ class Compound(Layout):
         memory.check()
         if isinstance(value, dict):
             for name, part in value.items():
-                offset, layout = self.place(name)
+                offset, layout = self.member(name)
                 layout.put(memory, at + offset, part)
             return
         parts = tuple(value)
         if len(parts) != len(self.members):
-            raise ValueError(f"{len(parts)} values for {len(self.members)} members")
+            raise ValueError(f"expected {len(self.members)} values, one for each member, got {len(parts)}")
         for (_, _, offset, layout), part in zip(self.members, parts, strict=True):
             layout.put(memory, at + offset, part)
 
-    def place(self, name: str) -> tuple[int, Layout]:
+    def member(self, name: str) -> tuple[int, Layout]:
         """Returns the offset and layout of a member."""
-        found = self.places.get(name)
+        found = self.by_name.get(name)
         if found is None:
             raise AttributeError(f"no member {name!r}; there are {', '.join(m[1][0] for m in self.members)}")
         return found
@@ -276,11 +277,11 @@ class Record:
         object.__setattr__(self, "_layout", layout)
 
     def __getattr__(self, name: str) -> Value:
-        offset, layout = self._layout.place(name)
+        offset, layout = self._layout.member(name)
         return layout.get(self._memory, self._at + offset)
 
     def __setattr__(self, name: str, value: Value) -> None:
-        offset, layout = self._layout.place(name)
+        offset, layout = self._layout.member(name)
         layout.put(self._memory, self._at + offset, value)
 
     __getitem__ = __getattr__
@@ -313,32 +314,32 @@ class Elements:
         """One-tuple with the number of elements."""
         return (self._count,)
 
-    def _place(self, index: SupportsIndex) -> int:
+    def _offset(self, index: SupportsIndex) -> int:
         n = operator.index(index)
-        place = n + self._count if n < 0 else n
-        if not 0 <= place < self._count:
+        position = n + self._count if n < 0 else n
+        if not 0 <= position < self._count:
             raise IndexError(f"index {n} is outside the dataset's {self._count} elements")
-        return self._at + place * self._layout.size
+        return self._at + position * self._layout.size
 
     def __getitem__(self, index: Index) -> Value:
         if hasattr(index, "__index__"):
-            return self._layout.get(self._memory, self._place(index))
+            return self._layout.get(self._memory, self._offset(index))
         return self.__array__()[index]
 
     def __setitem__(self, index: Index, value: Value) -> None:
         self._memory.check()
         if hasattr(index, "__index__"):
-            self._layout.put(self._memory, self._place(index), value)
+            self._layout.put(self._memory, self._offset(index), value)
             return
         if not isinstance(index, slice):
             self.__array__()[index] = value
             return
-        places = range(*index.indices(self._count))
+        positions = range(*index.indices(self._count))
         one = isinstance(value, (str, bytes, dict, int, float)) or not hasattr(value, "__len__")
-        if not one and len(value) != len(places):
-            raise ValueError(f"{len(value)} values for a slice of {len(places)}")
-        for place, part in zip(places, [value] * len(places) if one else value, strict=True):
-            self._layout.put(self._memory, self._place(place), part)
+        if not one and len(value) != len(positions):
+            raise ValueError(f"expected {len(positions)} values for the slice, got {len(value)}")
+        for position, part in zip(positions, [value] * len(positions) if one else value, strict=True):
+            self._layout.put(self._memory, self._offset(position), part)
 
     def __iter__(self) -> Iterator[Value]:
         return (self[n] for n in range(self._count))
@@ -373,7 +374,7 @@ class Dataset(Elements):
         self.datatype = kind
 
 
-def made(description: Description) -> Layout:
+def build_layout(description: Description) -> Layout:
     """Builds a layout from the worker's description."""
     kind, size, *rest = description
     if kind == "number":
@@ -383,13 +384,13 @@ def made(description: Description) -> Layout:
     if kind == "pointer":
         return VariableString(size)
     if kind == "array":
-        return Array(size, made(rest[0]), tuple(rest[1]))
-    return Compound(size, [(name, names, offset, made(part)) for name, names, offset, part in rest[0]])
+        return Array(size, build_layout(rest[0]), tuple(rest[1]))
+    return Compound(size, [(name, names, offset, build_layout(part)) for name, names, offset, part in rest[0]])
 
 
 def dataset(buffer: Buffer, kind: str, layout: Description) -> Dataset:
     """Returns a dataset of strings or compounds over the bytes of ``buffer``."""
-    return Dataset(buffer, kind, made(layout))
+    return Dataset(buffer, kind, build_layout(layout))
 
 
 def raw(data: Buffer) -> memoryview:

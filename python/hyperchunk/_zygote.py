@@ -2,8 +2,8 @@
 
 The reading process starts it as a program of its own, with a socket as descriptor 3. Each request is one packet of at
 least eight bytes: an operation and a process number. Operations: ``F`` fork, after importing the modules whose names
-follow; ``S`` return the exit status of a worker; ``A`` adopt a worker that another one handed over to; ``R`` release
-a worker whose status will not be requested.
+follow; ``S`` return the exit status of a worker; ``A`` adopt the process in which a worker continues
+after a fork; ``R`` release a worker whose status will not be requested.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ SOCKET = 3
 IDLE_SECONDS = 30.0
 UNKNOWN = -(2**31)
 PACKET_BYTES = 4096
-# Modules that Python imports on demand. All others come with requests: importing modules that no function uses takes
-# longer than the rest of a first read.
+# Modules that Python itself imports on demand. Requests name all others: importing modules that no function uses
+# takes longer than the rest of a first read.
 ALWAYS = ("encodings.ascii", "encodings.latin_1", "encodings.utf_16", "warnings")
 HERE = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120
 
@@ -192,7 +192,7 @@ class Lib:
         return array.reshape(slot.dims if whole else (*slot.dims, -1))
 
     def seed(self) -> int:
-        """Returns the seed of this block for random numbers: an integer that is the same for each reader."""
+        """Returns the seed for random numbers in this block: an integer, the same for all readers."""
         if self._seed is None:
             raise RuntimeError("lib.seed: the record has no seed; attach the function again")
         return self._seed
@@ -240,7 +240,7 @@ class Lib:
             halves(np.ones(1), np.ones((1, 1)))
 
     def _set_seed(self, seed: int, told: bool) -> None:
-        """Seeds the random numbers of the next call."""
+        """Seeds the random numbers of the next call. `told` is False if the function may not see the seed itself."""
         self._seed = seed if told else None
         if "random" in sys.modules:
             sys.modules["random"].seed(seed)
@@ -361,7 +361,7 @@ class Server:
                 self.released.discard(pid)
 
     def adopt(self, pid: int) -> int:
-        """Adopts a process that a worker handed over to; this process has become its parent."""
+        """Adopts the process in which a worker continues after a fork; this process has become its parent."""
         try:
             os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         except ChildProcessError:
@@ -385,7 +385,7 @@ class Server:
             self.reap()
 
     def run(self) -> None:
-        """Serves until the host is gone or the process has been idle for a while."""
+        """Serves until the host closes its socket or the process has been idle for `IDLE_SECONDS`."""
         poll = select.poll()
         poll.register(self.host, select.POLLIN)
         last = time.monotonic()

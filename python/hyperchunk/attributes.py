@@ -71,14 +71,14 @@ class AttributeManager(MappingHDF5[AttributeValue]):
 
         Args:
             name: Name of the attribute.
-            default: Result if there is none.
+            default: Result if there is no such attribute.
         """
         core = self._opened.need()
         found = self._object.attribute(encode(name))
         return default if found is None else _value(core, found)
 
     def _where(self) -> str:
-        # The search for a path takes the longer, the more objects a file that is being written has.
+        # In a file that is being written, the search for a path visits many objects; the name is known without it.
         name = self._owner._name or self._object.path or "?"
         return f"{printable(name)}, file {printable(self._opened.filename)}"
 

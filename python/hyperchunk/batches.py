@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 R = TypeVar("R")
 
-#: A dataset to read: its path or itself, and maybe an index.
+#: A dataset to read: a path or a dataset, or a pair of that and an index.
 Wanted: TypeAlias = "str | bytes | Dataset | tuple[str | bytes | Dataset, Index]"
-#: Bytes of a piece whose progress is shown.
+#: Approximate size in bytes of the pieces between which progress is shown.
 _PIECE_BYTES = 64 << 20
 # Maximum number of background reads. They mostly wait for the network.
 _BACKGROUND = 32
@@ -52,7 +52,7 @@ class _Planned(NamedTuple):
 
 
 def planned_read(dataset: Dataset, index: Index, plan: Plan | None = None) -> _Planned | None:
-    """Plans the read of an index; None if it selects more than elements: fields, references, null dataspaces."""
+    """Plans the read of an index; None if it has names of members or references, or the dataspace is null or scalar."""
     args = index if isinstance(index, tuple) else (index,)
     dims = dataset.shape
     if dims is None or not all(_is_plain(arg) for arg in args):
@@ -109,7 +109,7 @@ def _fetch(reads: list[_Read], progress: ProgressLike) -> None:
 
 
 def _pieces(reads: list[_Read]) -> Iterator[list[_Read]]:
-    """Iterates over consecutive reads of at least :data:`_PIECE_BYTES` together."""
+    """Yields groups of consecutive reads; the reads of a group have at least :data:`_PIECE_BYTES` in total."""
     some: list[_Read] = []
     for read in reads:
         some.append(read)
@@ -121,15 +121,15 @@ def _pieces(reads: list[_Read]) -> Iterator[list[_Read]]:
 
 
 def read(dataset: Dataset, index: Index, progress: ProgressLike) -> Values:
-    """Reads an index: a box along its first dimension in pieces of whole chunks, anything else in one."""
+    """Reads an index: integers and slices in pieces of whole chunks along the first dimension, others at once."""
     args = index if isinstance(index, tuple) else (index,)
     dims = dataset.shape
     if not is_wanted(progress) or not dims:
         return dataset[index]
     full = [arg for arg in args if arg is not Ellipsis]
     if len(full) < len(args) <= len(full) + 1 and len(full) <= len(dims):
-        place = next(number for number, arg in enumerate(args) if arg is Ellipsis)
-        args = (*args[:place], *[slice(None)] * (len(dims) - len(full)), *args[place + 1 :])
+        position = next(number for number, arg in enumerate(args) if arg is Ellipsis)
+        args = (*args[:position], *[slice(None)] * (len(dims) - len(full)), *args[position + 1 :])
     elif len(args) == len(full) < len(dims):
         args = (*args, *[slice(None)] * (len(dims) - len(args)))
     found = selections.slab(dims, args)
@@ -153,7 +153,7 @@ def read(dataset: Dataset, index: Index, progress: ProgressLike) -> Values:
         while at < count:
             end = at + most
             if side > 1:
-                # The first row of the chunk in which the piece would end, or the one after a whole chunk.
+                # The piece ends at a chunk boundary: the last one before its end, or else the next one.
                 border = max((start + end * step) // side, (start + at * step) // side + 1) * side
                 end = -(-(border - start) // step)
             end = min(end, count)
@@ -166,7 +166,7 @@ def read(dataset: Dataset, index: Index, progress: ProgressLike) -> Values:
 
 
 def watched_read(dataset: Dataset, args: selections.Args, plan: Plan | None) -> Values:
-    """Reads an index, with spans and a record of its parts."""
+    """Reads an index, with spans and a log record of the steps."""
     opened, data = dataset._opened, dataset._data
     with observing.reading("read", dataset, opened.core, opened.filename) as facts:
         with observing.span("plan"):
@@ -206,10 +206,12 @@ def read_many(
 
 
 def _datasets(group: Group, wanted: list[str | bytes | Dataset], whole: int) -> list[Dataset]:
-    """Finds the datasets of several paths together; the first `whole` of them will be read whole."""
+    """Opens the datasets of several paths in one batch. `whole` of them are read completely: the more, the more bytes
+    around their structure are prefetched.
+    """
     core = group._opened.need()
     if isinstance(core, _core.File) and core.is_remote:
-        # An error of one path is raised when it is opened by itself.
+        # An error for one path is raised below, where it is opened alone.
         paths = [encode(what) for what in wanted if not isinstance(what, HLObject)]
         core.open_many(group._object, paths, whole)
     found = []

@@ -1,4 +1,4 @@
-"""Files in object stores: an index with which a read takes one round trip, and the cost of reading them.
+"""Files in object stores: indexes with which a read takes one round trip, and checks of the cost of reads.
 
 The commands ``hyperchunk index`` and ``hyperchunk check``, as functions.
 """
@@ -38,7 +38,7 @@ class IndexResult(TypedDict):
     objects: int
     datasets: int
     chunks: int
-    #: Number of unreadable objects, and their list; readers go to the file for them, and fail there.
+    #: Number of unreadable objects, and their list. They are not in the index: readers look them up in the file.
     left_out: int
     errors: list[Omission]
     #: Features that references to chunks cannot express.
@@ -163,10 +163,10 @@ def index(
         ('scene.h5.hcindex', 10)
     """
     if output is not None and cache:
-        raise ValueError("output and cache say two places for one index")
+        raise ValueError("output and cache cannot be combined: both set the location of the index")
     nameless = python_source(file) is not None
     if nameless and (cache or (output is None and kerchunk is None and virtualizarr is None)):
-        raise ValueError("an object without a path or URL has no place for its index: give output")
+        raise ValueError("cannot choose the location of the index of a file without a path or URL: set output")
     with _opened(file, options) as opened, observing.work("index", opened.filename):
         made = _native_file(opened).make_index(
             opened.filename if nameless else to_path(file),
@@ -208,7 +208,7 @@ def check(
     """
     for what, number in (("latency", latency), ("bandwidth", bandwidth)):
         if not math.isfinite(number) or number < 0:
-            raise ValueError(f"{what} must not be negative: {number}")
+            raise ValueError(f"{what} must be finite and not negative: {number}")
     with _opened(file, options) as opened:
         given = opened.filename if python_source(file) is not None else to_path(file)
         result: CheckResult = json.loads(_native_file(opened).check(given, float(latency), float(bandwidth)))
@@ -217,7 +217,7 @@ def check(
 
 def _opened(file: FileName, options: OpenOptions) -> File:
     if "index" in options:
-        raise TypeError("an index is not used here")
+        raise TypeError("the option index is not supported here: the file is read without an index")
     options["index"] = "never"
     return File(file, **options)
 

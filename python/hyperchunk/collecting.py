@@ -1,4 +1,4 @@
-"""Collecting in batches, so that an interrupted call goes on where it was."""
+"""Collecting files in batches, so that an interrupted call can be resumed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hyperchunk._printable import printable
 from hyperchunk.exceptions import HyperchunkError, InvalidError
 from hyperchunk.progress import Progress
 
-#: Number of files after which what is finished is kept.
+#: Number of files after which the finished part is saved.
 BATCH_FILES = 1000
 
 
@@ -25,7 +25,7 @@ def collect_into(
     shown: Progress,
     options: dict[str, object],
 ) -> _core.Collection:
-    """Collects files, and saves the collection. Until then, what is finished is kept in ``NAME.partial.hcx``.
+    """Collects files, and saves the collection. Until then, the finished part is saved in ``NAME.partial.hcx``.
 
     Args:
         names: Paths or URLs of the files.
@@ -37,8 +37,8 @@ def collect_into(
 
     Raises:
         ExistsError: `output` exists.
-        InvalidError: `output` is one of the files; the finished part is of other files, in another order, or joined
-            along another dimension; there is something else in its place, or a file that others could have made.
+        InvalidError: `output` is one of the files; or ``NAME.partial.hcx`` has other files or another order, is joined
+            along another dimension, is not a finished part, or could have been made by another user.
     """
     _core.check_output(output, overwrite, [name for name in names if "://" not in name])
     partial = Path(f"{output.removesuffix('.hcx')}.partial.hcx")
@@ -70,16 +70,15 @@ def collect_into(
 
 
 def _finished(made: _core.Collection, partial: str, names: list[str], concat: str | int | None, skip: bool) -> int:
-    """Returns the number of files that a finished part has, the ones that were left out included."""
+    """Returns the number of files in a finished part, including those that were left out."""
     told = made.concat or 0
     if concat is not None and concat != told:
-        raise InvalidError(f"cannot go on with {partial}: it is joined along {told!r}, not {concat!r}; delete it")
+        raise InvalidError(f"cannot resume from {partial}: it is joined along {told!r}, not {concat!r}; delete it")
     left_out = Counter(_absolute(name) for name, _ in made.skipped())
     if left_out and not skip:
         name, reason = map(printable, made.skipped()[0])
         raise InvalidError(
-            f"cannot go on with {partial}: it leaves out {name} ({reason}), as on_mismatch='skip' asked; delete it, or "
-            "ask for that again"
+            f"cannot resume from {partial}: it leaves out {name} ({reason}); delete it, or set on_mismatch='skip'"
         )
     waiting = [_absolute(name) for name in made.names()][::-1]
     done = 0
@@ -93,13 +92,13 @@ def _finished(made: _core.Collection, partial: str, names: list[str], concat: st
         done += 1
     if waiting or left_out.total():
         raise InvalidError(
-            f"cannot go on with {partial}: expected the files that are collected now, in their order; delete it"
+            f"cannot resume from {partial}: expected the files that are collected now, in their order; delete it"
         )
-    for place, name in enumerate(made.names()):
+    for number, name in enumerate(made.names()):
         if "://" not in name:
-            # An error names the file if it has changed or is gone. Reads of files over a network notice it.
+            # Raises an error if the file has changed or does not exist. Files over a network are checked by reads.
             try:
-                made.open_file(place).release_locks()
+                made.open_file(number).release_locks()
             except HyperchunkError as error:
                 raise type(error)(f"{error}; delete {partial} to collect it again") from None
     return done

@@ -1,4 +1,4 @@
-"""Collections: many files of one layout as one."""
+"""Collections: many files of the same structure, read as one."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ def open_collection(
     storage_options: StorageOptions | None = None,
     network: NetworkOptions | None = None,
 ) -> Collection:
-    """Opens many files of one layout as one. The structure of all files, and the values of their coordinates, are read
-    side by side.
+    """Opens many files of the same structure as one. The structure of all files, and the values of their coordinates,
+    are read in parallel.
 
     Args:
         files: Paths or URLs, in the order in which they are joined; a pattern (``"day*.nc"``, also of a URL); a folder
@@ -73,11 +73,11 @@ def open_collection(
             :meth:`Collection.save` or ``hyperchunk collect`` wrote (``.hcx``), which takes a few requests to open.
         concat: Name of the dimension along which the files are joined; 0 for the first axes of all datasets. By
             default, the only unlimited dimension of the first file.
-        on_mismatch: What to do with a file that cannot be read, or has another layout than the first one: ``"error"``,
+        on_mismatch: Reaction to a file that cannot be read, or has another structure than the first one: ``"error"``,
             or ``"skip"``, which leaves it out (:attr:`Collection.skipped`).
         statistics: Paths of datasets of which the collection keeps statistics: see :meth:`Collection.gather`.
-        output: File, ``NAME.hcx``, to which the new collection is saved. After each 1,000 files, what is finished is
-            kept in ``NAME.partial.hcx``, from which the same call goes on if it was interrupted.
+        output: File, ``NAME.hcx``, to which the new collection is saved. After each 1,000 files, the
+            finished part is saved in ``NAME.partial.hcx``, from which the same call resumes after an interruption.
         overwrite: True to replace an existing `output`.
         progress: Shows the number of finished files: True, a function of the finished part and the total, or a tqdm
             object (:mod:`hyperchunk.progress`).
@@ -86,7 +86,7 @@ def open_collection(
 
     Raises:
         NotFoundError: There is no such file, or no file matches.
-        InvalidError: A file's layout is not the first one's, or there is no such dimension. The message names file,
+        InvalidError: A file's structure is not the first one's, or there is no such dimension. The message names file,
             dataset and difference.
 
     Example:
@@ -120,10 +120,8 @@ def open_collection(
         return Collection(_core.Collection.open(os.fspath(files), **options), options, _absolute(files))
     if not (concat is None or isinstance(concat, str) or (concat == 0 and type(concat) is int)):
         raise ValueError(f"concat must be the name of a dimension, or 0 for the first axes, not {concat!r}")
-    if on_mismatch not in ("error", "skip"):
-        raise ValueError(f"on_mismatch must be 'error' or 'skip', not {on_mismatch!r}")
+    skip = _skips(on_mismatch)
     names = _names(files, options)
-    skip = on_mismatch == "skip"
     paths = _paths(statistics)
     with Progress(progress, len(names), "files") as shown:
         if output is not None:
@@ -138,7 +136,7 @@ def open_collection(
 
 def _paths(datasets: Sequence[str]) -> list[bytes]:
     if isinstance(datasets, str):
-        raise TypeError("statistics are of a list of paths")
+        raise TypeError("expected a list of paths of datasets, got a string")
     return [encode("/" + path.strip("/")) for path in datasets]
 
 
@@ -155,8 +153,15 @@ def _collection_name(path: PathLike) -> str:
 
 
 def _reporter(shown: Progress) -> Callable[[int], None]:
-    """Returns a function that is called after each file, by any thread."""
+    """Returns a callback that counts a finished file; any thread may call it."""
     return lambda _: shown.add(1)
+
+
+def _skips(on_mismatch: str) -> bool:
+    """Returns whether files that do not fit are left out."""
+    if on_mismatch not in ("error", "skip"):
+        raise ValueError(f"on_mismatch must be 'error' or 'skip', not {on_mismatch!r}")
+    return on_mismatch == "skip"
 
 
 def _names(files: Files, options: dict[str, object]) -> list[str]:
@@ -192,9 +197,9 @@ def _listed(url: str, options: dict[str, object]) -> list[str]:
 
 
 class Collection(Mapping[str, "CollectionDataset"]):
-    """Many files of one layout, joined along an axis: a mapping of paths to :class:`CollectionDataset`.
+    """Many files of the same structure, joined along an axis: a mapping of paths to :class:`CollectionDataset`.
 
-    A file that was changed after it was collected is an error when it is read (:class:`ChangedError`).
+    Reading a file that was changed after it was collected raises :class:`ChangedError`.
 
     Example:
         >>> for number in range(2):
@@ -215,8 +220,8 @@ class Collection(Mapping[str, "CollectionDataset"]):
         self._load()
 
     def close(self) -> None:
-        """Closes its files, which are open, and locked where files are, while they are used; the last use of a
-        collection. Reads raise :class:`ClosedError` afterwards.
+        """Closes the collection and those of its files that reads have left open, and releases their locks. Later
+        reads raise :class:`ClosedError`.
         """
         self._open.close()
         for dataset in self._datasets.values():
@@ -237,7 +242,7 @@ class Collection(Mapping[str, "CollectionDataset"]):
         variables = self._core.variables()
         for path, axis, lengths, values, units in variables:
             text = path.decode("utf-8", "surrogateescape")
-            # Variables share lists of lengths, and so the ends.
+            # Variables that share a list of lengths share the array of ends, too.
             own = ends.get(id(lengths))
             if own is None:
                 own = ends[id(lengths)] = _ends(lengths, text)
@@ -281,7 +286,7 @@ class Collection(Mapping[str, "CollectionDataset"]):
         progress: ProgressLike = None,
     ) -> int:
         """Adds files that the collection does not have yet, after its own, which are not read again. If it has
-        statistics, they are gathered of the new files, too.
+        statistics, those of the new files are gathered, too.
 
         Args:
             files, on_mismatch, progress: As for :func:`open_collection`.
@@ -289,10 +294,11 @@ class Collection(Mapping[str, "CollectionDataset"]):
         Returns:
             The number of files that were new.
         """
+        skip = on_mismatch == "skip"
         names = _names(files, self._options)
         with Progress(progress, len(names), "files") as shown:
             report = _reporter(shown) if is_wanted(progress) else None
-            added = self._core.append(names, skip=on_mismatch == "skip", progress=report)
+            added = self._core.append(names, skip=skip, progress=report)
             try:
                 self._core.gather(self._core.paths_with_statistics(), progress=None)
             finally:
@@ -302,20 +308,20 @@ class Collection(Mapping[str, "CollectionDataset"]):
 
     def gather(self, datasets: Sequence[str], *, progress: ProgressLike = None) -> None:
         """Reads datasets of all files once, and keeps their statistics: number of elements and of NaNs, minimum and
-        maximum in each file (:attr:`CollectionDataset.statistics`). Queries and filtered scans of tables then read no
-        file that these rule out: a local file is checked to be the version that was collected, one in a store gets no
-        request, so that a later version of it is not noticed. Files that have statistics are not read again. Save the
-        collection to keep them.
+        maximum in each file (:attr:`CollectionDataset.statistics`). Queries and filtered scans of tables then skip the
+        files that these rule out: for a local file, they check that it is the version that was collected; for one in an
+        object store, they make no request, so that a later version goes unnoticed. Files that have statistics are not
+        read again. Save the collection to keep the statistics.
 
         Args:
-            datasets: Paths of datasets that are joined: integers, and floating-point numbers of 32 or 64 bits.
+            datasets: Paths of joined datasets of integers, or of floating-point numbers of 32 or 64 bits.
             progress: Shows the number of files: True, a function of the finished part and the total, or a tqdm object
                 (:mod:`hyperchunk.progress`).
 
         Raises:
             NotFoundError: There is no such dataset.
-            UnsupportedError: A dataset is not joined, its elements are no such numbers, or its values are not in the
-                files themselves: it is virtual, external or live.
+            UnsupportedError: A dataset is not joined, has elements of other types, or its values are not in the files
+                themselves: it is virtual, external or live.
             ChangedError: A file is not the version that was collected.
 
         Example:
@@ -410,12 +416,12 @@ class Collection(Mapping[str, "CollectionDataset"]):
 
         Returns:
             The query: iteration reads the matches of each file, :meth:`CollectionQuery.read` all of them. Statistics
-            of a file (:func:`analyze`) are used where there are some. A local file that was changed after it was
-            collected is an error of the iteration, also if the collection's statistics rule it out (:meth:`gather`).
+            of a file (:func:`analyze`) are used if it has some. Iteration raises :class:`ChangedError` for a local file
+            that was changed after it was collected, even if the collection's statistics rule it out (:meth:`gather`).
 
         Raises:
             KeyError: There is no such dataset.
-            UnsupportedError: Its elements are no plain numbers.
+            UnsupportedError: Its elements are not plain numbers.
             ValueError: The condition cannot be parsed.
 
         Example:
@@ -454,8 +460,8 @@ class Collection(Mapping[str, "CollectionDataset"]):
         records: int = 100_000,
         strings: Literal["text", "bytes"] = "text",
     ) -> None:
-        """Writes references to all chunks, for fsspec's reference file system. What Zarr's codecs cannot decode is
-        decoded, and stored in the references.
+        """Writes references to all chunks, for fsspec's reference file system. Data that Zarr's codecs cannot decode
+        are decoded now, and stored in the references.
 
         Args:
             path: The new file, ``NAME.json``; or the new folder, ``NAME.parquet`` or ``NAME.parq``.
@@ -475,8 +481,8 @@ class Collection(Mapping[str, "CollectionDataset"]):
         write_kerchunk(self, path, overwrite, inline, records, strings)
 
     def to_virtualizarr(self, group: str = "") -> VirtualDataset:
-        """Returns a group as a virtual dataset of VirtualiZarr: variables whose chunks Zarr decodes are references to
-        them, and the others are read when they are asked for.
+        """Returns a group as a virtual dataset of VirtualiZarr. Variables whose chunks Zarr can decode are references
+        to the chunks; others are read when their values are used.
 
         Args:
             group: Path of the group.
@@ -510,7 +516,7 @@ class Collection(Mapping[str, "CollectionDataset"]):
             strings: As for :meth:`to_kerchunk`.
 
         Returns:
-            Name of the snapshot; the branch's own if there was nothing new.
+            ID of the new snapshot; the branch's current one if there was nothing new.
 
         Raises:
             InvalidError: The branch has other data; or a string is not UTF-8, and `strings` is ``"text"``.
@@ -567,7 +573,7 @@ def _restore(data: bytes, options: dict[str, object], name: str | None) -> Colle
 
 
 def _ends(lengths: bytes, path: str) -> Array:
-    """Returns the sums of 64-bit numbers."""
+    """Returns the row after the last one of each file: the cumulative sums of `lengths`, 64-bit integers."""
     ends = np.cumsum(np.frombuffer(lengths, np.uint64))
     if ends.size and int(ends[-1]) > np.iinfo(np.int64).max:
         raise InvalidError(f"cannot join {path}: expected less than 2^63 rows, got {ends[-1]}")

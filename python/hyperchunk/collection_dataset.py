@@ -36,7 +36,7 @@ class FileStatistics:
 
 
 class CollectionDataset:
-    """A dataset of all files of a collection, joined along one axis, or the first file's if it lacks that axis.
+    """A dataset of all files of a collection, joined along one axis; without that axis, the dataset of the first file.
 
     Example:
         >>> for number in range(2):
@@ -61,7 +61,7 @@ class CollectionDataset:
         self._values = values
         #: Path in each file.
         self.name = path
-        #: Units and calendar of files in which they are not the first file's, by number of the file.
+        #: Units and calendar of files in which they differ from the first file's, by number of the file.
         self.units = units
         #: Row after the last one of each file along the joined axis.
         self.ends = ends
@@ -99,7 +99,7 @@ class CollectionDataset:
 
     @property
     def axis(self) -> int | None:
-        """Axis along which the files' datasets are joined; None if the first file's dataset stands for all."""
+        """Axis along which the files' datasets are joined; None if only the first file's dataset is used."""
         return self._axis
 
     @property
@@ -140,8 +140,8 @@ class CollectionDataset:
         return list(zip([0, *ends[:-1]], ends, strict=True))
 
     def kept(self) -> Array | None:
-        """Returns the values that the collection keeps of a coordinate, without reading the files; None if it keeps
-        none.
+        """Returns the values of a coordinate that are stored in the collection, without reading the files; None if
+        they are not stored.
         """
         dtype = self.dtype
         if self._values is None or dtype.hasobject or len(self._values) != int(np.prod(self.shape)) * dtype.itemsize:
@@ -165,11 +165,11 @@ class CollectionDataset:
             )
 
     def __getitem__(self, index: Index) -> Array:
-        """Reads elements of all files together: integers, slices, and a list or mask on each axis, as in xarray's
-        outer indexing.
+        """Reads elements of all files. The index has an integer, a slice, a list or a mask for each axis; several lists
+        select all combinations, as in xarray's outer indexing.
 
         Raises:
-            InvalidError: The elements are of files with different units.
+            InvalidError: The elements are in files with different units.
         """
         items, shown = _per_axis(index, self.shape)
         if self.units and self._axis is not None:
@@ -205,10 +205,10 @@ def _per_axis(index: Index, shape: tuple[int, ...]) -> tuple[tuple[reads.Item, .
         raise InvalidError("a collection takes no new axes: index with None afterwards")
     if Ellipsis not in [item for item in given if not isinstance(item, np.ndarray)]:
         given.append(Ellipsis)
-    at = next(place for place, item in enumerate(given) if item is Ellipsis)
+    at = next(position for position, item in enumerate(given) if item is Ellipsis)
     given[at : at + 1] = [slice(None)] * (len(shape) - len(given) + 1)
     if len(given) != len(shape):
-        raise InvalidError(f"{len(given)} indices for a dataset of {len(shape)} dimensions")
+        raise InvalidError(f"expected at most {len(shape)} indices, one for each dimension, got {len(given)}")
     items: list[reads.Item] = []
     shown: list[int | slice] = []
     for item, length in zip(given, shape, strict=True):
@@ -224,7 +224,7 @@ def _per_axis(index: Index, shape: tuple[int, ...]) -> tuple[tuple[reads.Item, .
             rows = np.asarray(item)
             if rows.dtype == bool:
                 if rows.shape != (length,):
-                    raise InvalidError(f"a mask of shape {rows.shape} for an axis of length {length}")
+                    raise InvalidError(f"expected a mask of shape {(length,)}, got one of shape {rows.shape}")
                 (rows,) = np.nonzero(rows)
             elif rows.dtype.kind not in "iu" and rows.size:
                 raise IndexError(f"an axis takes an integer, a slice, a list of integers or a mask, not {item!r}")
@@ -232,7 +232,7 @@ def _per_axis(index: Index, shape: tuple[int, ...]) -> tuple[tuple[reads.Item, .
                 raise IndexError(f"indices out of bounds for an axis of length {length}")
             rows = rows.astype(np.int64, copy=False)
             if rows.ndim != 1:
-                raise InvalidError(f"an axis takes a list of one dimension, not {rows.ndim}")
+                raise InvalidError(f"expected a one-dimensional list for an axis, got {rows.ndim} dimensions")
             if rows.size and not (-length <= rows.min() and rows.max() < length):
                 raise IndexError(f"indices out of bounds for an axis of length {length}")
             items.append(np.where(rows < 0, rows + length, rows))

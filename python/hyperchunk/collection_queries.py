@@ -54,7 +54,7 @@ class CollectionQuery:
     def __init__(self, dataset: CollectionDataset, predicate: str, box: BoxLike = None) -> None:
         first = dataset.first
         size = np.dtype(first.dtype).itemsize
-        # Reports a predicate that cannot be parsed, and elements that are no numbers.
+        # Raises an error if the predicate cannot be parsed, or the elements are not numbers.
         _core.value_matches(first._readable, predicate, bytes(size))
         self._dataset = dataset
         self._shape = dataset.shape
@@ -69,13 +69,13 @@ class CollectionQuery:
         self._candidates = parts
         candidates = {number for number, _ in parts}
         self._ruled_out = [number for number, _ in all_parts if number not in candidates]
-        #: Bytes of elements and of statistics beside the files that were read by the last iteration.
+        #: Size in bytes of the elements and of the statistics in companion files that the last iteration read.
         self.bytes_scanned = 0
-        #: Bytes of the queried region.
+        #: Size of the queried box in bytes.
         self.total = _elements(self._box) * size
 
     def _parts(self) -> list[tuple[int, _Box]]:
-        """Divides the box by file: the number of each file, and the box of the rows of its dimension there."""
+        """Divides the box by file: returns the number of each file, and its part of the box in its own indices."""
         start, count = self._box
         if 0 in count:
             return []
@@ -117,7 +117,7 @@ class CollectionQuery:
 
     def _results(self) -> Iterator[tuple[FileMatches, int]]:
         """Reads the files; yields the matches of each, and the bytes that were read."""
-        # The statistics are of the versions that were collected.
+        # The statistics that ruled files out hold only for the versions that were collected.
         self._dataset.open_files.check(self._ruled_out)
         return in_order(self._dataset._collection, self._read, self._candidates)
 
@@ -151,8 +151,8 @@ class CollectionQuery:
             if _core.value_matches(dataset._readable, self.predicate, fill.tobytes()):
                 missing = _put(count, axis, count[axis] - stored[axis])
                 begin = _put(start, axis, start[axis] + stored[axis])
-                places = np.indices(missing, np.uint64).reshape(len(shape), -1).T
-                indices.append(places + np.array(begin, np.uint64))
+                offsets = np.indices(missing, np.uint64).reshape(len(shape), -1).T
+                indices.append(offsets + np.array(begin, np.uint64))
                 values.append(np.full(len(indices[-1]), fill, dtype))
         all_indices = np.concatenate(indices) if indices else np.empty((0, len(shape)), np.uint64)
         all_values = np.concatenate(values) if values else np.empty(0, dtype)

@@ -1,4 +1,4 @@
-"""Reads of collections: the parts of all files in one plan."""
+"""Reads of collections: division of an index by file, and batched reads of the files."""
 
 from __future__ import annotations
 
@@ -27,28 +27,28 @@ _Found = TypeVar("_Found")
 #: Index of one axis.
 Item: TypeAlias = int | slice | Array
 
-#: Maximum number of local files that a read has open, and that stay open: systems allow a process 256 at least.
+#: Maximum number of local files that are open, during a read and after it: systems allow a process 256 at least.
 LOCAL_FILES = 64
-#: The same of files over a network, which take memory only.
+#: The same for files over a network, which take only memory.
 REMOTE_FILES = 1024
 
-#: Number of local files, and of files over a network, that are read side by side where each is read by itself.
+#: Number of local files, and of files over a network, that :func:`in_order` reads in parallel.
 LOCAL_AHEAD = 2
 REMOTE_AHEAD = 16
 
 
 def in_order(collection: Collection, call: Callable[[_Item], _Found], items: Iterable[_Item]) -> Iterator[_Found]:
-    """Yields what a function returns for items of a collection's files, which it reads: in order, with some of the
-    next ones read meanwhile.
+    """Yields the results of a function that reads a collection's files, for each item in order. Calls for the next
+    items run in the background.
     """
-    most = REMOTE_AHEAD if any(is_url(name) for name in collection.files) else LOCAL_AHEAD
+    parallel = REMOTE_AHEAD if any(is_url(name) for name in collection.files) else LOCAL_AHEAD
     waiting: deque[Future[_Found]] = deque()
-    executor = ThreadPoolExecutor(most, "hyperchunk-collection")
+    executor = ThreadPoolExecutor(parallel, "hyperchunk-collection")
     budget = _core.ReadBudget()
     try:
         for item in items:
             waiting.append(executor.submit(budget.run, call, item))
-            if len(waiting) == most:
+            if len(waiting) == parallel:
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
@@ -57,7 +57,7 @@ def in_order(collection: Collection, call: Callable[[_Item], _Found], items: Ite
 
 
 class OpenFiles:
-    """The files of a collection that are open: the least recently used are closed first."""
+    """Cache of a collection's open files; the least recently used are closed first."""
 
     def __init__(self, core: _core.Collection, names: Sequence[str]) -> None:
         self._core = core
@@ -69,7 +69,7 @@ class OpenFiles:
         self._closed = False
 
     def close(self) -> None:
-        """Closes the files that no object in use has; no file is opened any more."""
+        """Releases the files, which are closed unless objects still use them. Later uses raise :class:`ClosedError`."""
         with self._lock:
             self._closed = True
             self._open.clear()
@@ -87,7 +87,7 @@ class OpenFiles:
                 self._open.popitem(last=False)
 
     def file(self, number: int) -> _core.File:
-        """Opens a file, if it is not open."""
+        """Returns a file, and opens it if it is not open."""
         with self._lock:
             self._check()
             found = self._open.get(number)
@@ -106,11 +106,11 @@ class OpenFiles:
         for number in numbers:
             self._check()
             if not is_url(self._names[number]):
-                # It checks the file, which is closed at once.
+                # Opening checks the version; the file is closed at once.
                 self._core.open_file(number)
 
     def datasets(self, numbers: list[int], path: bytes, like: _core.Dataset) -> list[tuple[_core.File, _core.Dataset]]:
-        """Opens a dataset of several files side by side."""
+        """Opens a dataset of several files in parallel."""
         with self._lock:
             self._check()
             known = [self._open.get(number) for number in numbers]
@@ -124,21 +124,21 @@ class _Part(NamedTuple):
     """The selected elements of one file."""
 
     number: int
-    #: Their places along the joined axis of the result.
-    places: Array
-    #: Their rows in the file.
+    #: Indices of the elements along the joined axis of the result.
+    positions: Array
+    #: Rows of the elements in the file.
     rows: Array
 
 
 class _Selected(NamedTuple):
-    """A selection of a dataset, and the index by which the result follows from the elements that are read."""
+    """A selection of a dataset, and the index to apply to the elements that are read; None if no index is necessary."""
 
     selection: selections.Selection
     rest: tuple[slice | Array, ...] | None
 
 
 def read(dataset: CollectionDataset, items: tuple[Item, ...], shape: tuple[int, ...]) -> Array:
-    """Reads from the files that an index needs: an item for each axis, none of them an integer."""
+    """Reads an index, which has an item for each axis, none of them an integer, from the files that it needs."""
     axis = dataset.axis
     assert axis is not None
     counts = tuple(len(select_rows(item, length)) for item, length in zip(items, shape, strict=True))
@@ -162,14 +162,14 @@ def read(dataset: CollectionDataset, items: tuple[Item, ...], shape: tuple[int, 
 
 
 def _parts(ends: Array, rows: Array) -> list[_Part]:
-    """Divides rows of all files by file."""
+    """Divides rows of the joined dataset by file."""
     numbers = np.searchsorted(ends, rows, side="right")
     order = np.argsort(numbers, kind="stable")
     borders = np.flatnonzero(np.diff(numbers[order])) + 1
     parts = []
-    for places in np.split(order, borders):
-        number = int(numbers[places[0]])
-        parts.append(_Part(number, places, rows[places] - (int(ends[number - 1]) if number else 0)))
+    for positions in np.split(order, borders):
+        number = int(numbers[positions[0]])
+        parts.append(_Part(number, positions, rows[positions] - (int(ends[number - 1]) if number else 0)))
     return parts
 
 
@@ -185,7 +185,7 @@ class _Reader:
         self._shape = shape
         self._like = dataset.first._readable
         self._path = encode(dataset.name)
-        # Selections by extent and rows: most files have the same.
+        # Cache of selections by extent and rows, which most files have in common.
         self._selected: dict[tuple[object, ...], _Selected] = {}
 
     def read(self, parts: list[_Part], out: Array) -> None:
@@ -195,49 +195,49 @@ class _Reader:
         waiting = []
         for part, (file, data) in zip(parts, files, strict=True):
             dims = self._checked(data, part.number)
-            places, rows = part.places, part.rows
+            positions, rows = part.positions, part.rows
             # A variable may have fewer rows than its unlimited dimension.
             stored = rows < dims[self._axis]
             if not stored.all():
-                out[self._at(places[~stored])] = self._dataset._dataset(part.number).fillvalue
-                places, rows = places[stored], rows[stored]
+                out[self._at(positions[~stored])] = self._dataset._dataset(part.number).fillvalue
+                positions, rows = positions[stored], rows[stored]
             if not rows.size:
                 continue
             selected = self._select(dims, rows)
-            target = self._target(out, places, selected)
+            target = self._target(out, positions, selected)
             array = self._plan.empty(selected.selection.read_shape) if target is None else target
             reads.append((data, selected.selection.native, self._plan.conversion, array))
             if target is None:
-                waiting.append((file, places, selected, array))
+                waiting.append((file, positions, selected, array))
         _core.read_many(reads)
-        for file, places, selected, array in waiting:
+        for file, positions, selected, array in waiting:
             values = self._plan.finish(file, array)
             if selected.selection.after is not None:
                 values = selected.selection.after.apply(values)
-            out[self._at(places)] = values if selected.rest is None else outer(values, selected.rest)
+            out[self._at(positions)] = values if selected.rest is None else outer(values, selected.rest)
 
     def _checked(self, data: _core.Dataset, number: int) -> tuple[int, ...]:
-        """Returns the extent of a file's dataset, which must be the first one's but for the joined axis."""
+        """Returns the extent of a file's dataset, which must be the first one's except along the joined axis."""
         dims, axis = data.shape, self._axis
         rest = [*self._shape[:axis], *self._shape[axis + 1 :]]
         if dims is None or len(dims) != len(self._shape) or [*dims[:axis], *dims[axis + 1 :]] != rest:
             name = self._dataset.file_name(number)
             raise InvalidError(
-                f"cannot read {self._dataset.name}: expected the extent {self._shape} but for axis {axis}, got {dims} "
-                f"in {name}; collect the files again"
+                f"cannot read {self._dataset.name}: expected the extent {self._shape} except along axis {axis}, got "
+                f"{dims} in {name}; collect the files again"
             )
         return dims
 
-    def _at(self, places: Array) -> tuple[slice | Array, ...]:
-        """Returns the index of places along the joined axis of the result."""
-        return (slice(None),) * self._axis + (as_slice(places),)
+    def _at(self, positions: Array) -> tuple[slice | Array, ...]:
+        """Returns the index that selects positions along the joined axis of the result."""
+        return (slice(None),) * self._axis + (as_slice(positions),)
 
-    def _target(self, out: Array, places: Array, selected: _Selected) -> Array | None:
-        """Returns the part of the result that can be read into; None if elements must be moved or resolved."""
+    def _target(self, out: Array, positions: Array, selected: _Selected) -> Array | None:
+        """Returns the part of the result for a direct read; None if elements must be moved or resolved after it."""
         selection = selected.selection
         if self._axis or self._plan.resolve is not None or selection.after is not None or selected.rest is not None:
             return None
-        found = as_slice(places)
+        found = as_slice(positions)
         if not isinstance(found, slice) or found.step not in (None, 1):
             return None
         target = out[found]
@@ -255,14 +255,14 @@ class _Reader:
 
 
 def _selected(dims: tuple[int, ...], items: tuple[Item, ...]) -> _Selected:
-    """Selects by an item for each axis. Lists after the first one are applied to what is read."""
+    """Selects by an item for each axis. Lists after the first one are applied to the elements that are read."""
     index, rest = split(items)
     late = any(not isinstance(item, slice) for item in rest)
     return _Selected(selections.select(dims, index), rest if late else None)
 
 
 def split(items: tuple[Item, ...]) -> tuple[tuple[Item, ...], tuple[slice | Array, ...]]:
-    """Returns an index with at most one list, and the one to apply to what it reads."""
+    """Splits an index into one with at most one list, and one to apply to the elements that the first one reads."""
     late = [axis for axis, item in enumerate(items) if not isinstance(item, slice)][1:]
     index = tuple(_bounds(item) if axis in late else item for axis, item in enumerate(items))
     rest = tuple(
@@ -272,27 +272,27 @@ def split(items: tuple[Item, ...]) -> tuple[tuple[Item, ...], tuple[slice | Arra
 
 
 def _bounds(item: Item) -> slice:
-    """Returns the range of a list."""
+    """Returns the smallest slice that contains the indices of a list."""
     rows = np.asarray(item)
     return slice(int(rows.min()), int(rows.max()) + 1) if rows.size else slice(0, 0)
 
 
 def outer(values: Array, items: Sequence[Item]) -> Array:
-    """Indexes each axis by itself."""
+    """Applies an item to each axis independently."""
     for axis, item in enumerate(items):
         values = values[(slice(None),) * axis + (item,)]
     return values
 
 
 def select_rows(item: Item, length: int) -> Array:
-    """Returns the places along an axis that an item selects."""
+    """Returns the indices along an axis that an item selects."""
     if isinstance(item, slice):
         return np.arange(*item.indices(length))
     return np.asarray(item)
 
 
 def as_slice(rows: Array) -> slice | Array:
-    """Returns a slice if places have equal distances, else the places."""
+    """Returns a slice if indices have equal, positive distances, else the indices."""
     if rows.size == 0:
         return slice(0, 0)
     first, last = int(rows[0]), int(rows[-1])

@@ -1,4 +1,4 @@
-"""Virtual datasets over the files of a collection, for programs that know neither."""
+"""Virtual datasets over the files of a collection, for other HDF5 programs."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ def write_virtual(collection: Collection, path: PathLike, overwrite: bool) -> No
 
 
 def _source_name(found: Path, target: Path) -> str:
-    """Returns the name of a file in a virtual dataset: relative to its folder for files below it."""
+    """Returns the name of a file in a virtual dataset: relative to the target's folder for files below that."""
     absolute, folder = Path(os.path.abspath(found)), Path(os.path.abspath(target)).parent  # noqa: PTH100 (links stay)
     name = absolute.relative_to(folder) if absolute.is_relative_to(folder) else absolute
-    # In names of sources, HDF5 takes %b for a number and %% for one character.
+    # In names of sources, HDF5 replaces %b by a number and %% by a percent sign.
     return str(name).replace("%", "%%")
 
 
@@ -74,7 +74,7 @@ def _write(file: WritableFile, dataset: CollectionDataset, sources: list[str]) -
 
 
 def _copy_attributes(found: HLObject, made: HLObject) -> None:
-    """Copies attributes, except references and those of dimension scales: they name objects of the first file."""
+    """Copies attributes, except references and those of dimension scales: they point to objects of the first file."""
     for name in found.attrs:
         dtype = dtypes.to_dtype(found.attrs.get_id(name)[0].description)
         if name not in netcdf.HIDDEN and dtypes.check_ref_dtype(dtype) is None:

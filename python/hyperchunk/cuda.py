@@ -66,13 +66,13 @@ class Report(NamedTuple):
     stored: int
     #: Bytes copied to the GPU through page-locked memory.
     uploaded: int
-    #: Bytes that cuFile read straight into GPU memory.
+    #: Bytes that cuFile read directly into GPU memory.
     direct: int
     #: Chunks that the GPU decompressed or unshuffled.
     on_gpu: int
     #: Chunks that the processor decoded.
     on_cpu: int
-    #: Chunks among them that the GPU had failed to decode.
+    #: Chunks among `on_cpu` that the GPU had failed to decode.
     again: int
     #: Blocks of a live dataset that its kernels computed and left in GPU memory.
     computed: int
@@ -170,10 +170,10 @@ class CudaArray:
         if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
             if dl_device[0] != _CPU:
                 raise BufferError(
-                    f"the array lies on the GPU {self.device}, not on the device {tuple(dl_device)} of DLPack"
+                    f"cannot export the array to DLPack device {tuple(dl_device)}: it is on GPU {self.device}"
                 )
             if copy is False:
-                raise BufferError("memory of a GPU cannot be seen by the processor without a copy")
+                raise BufferError("cannot export GPU memory to the CPU without a copy")
             return self.to_numpy().__dlpack__(max_version=max_version)
         versioned = max_version is not None and max_version[0] >= 1
         return self._core.dlpack(versioned, bool(copy))
@@ -208,7 +208,7 @@ def read(dataset: Dataset, selection: Index, device: int) -> CudaArray:
     data = dataset._readable
     dims = data.shape
     if dims is None:
-        raise TypeError("an empty dataset has no elements that could lie on a GPU")
+        raise TypeError("an empty dataset has no elements to read")
     args = selection if isinstance(selection, tuple) else (selection,)
     if any(arg is None for arg in args):
         raise TypeError("Indexing with None (or np.newaxis) is not supported")
@@ -229,8 +229,8 @@ def _dtype(dataset: Dataset) -> tuple[Dtype, tuple[int, ...]]:
     if dtype.itemsize not in _KINDS.get(dtype.kind, ()):
         advice = ", or its members one by one" if dtype.names else ""
         raise UnsupportedError(
-            f"{dataset.name}: elements of dtype {dataset.dtype} cannot lie on a GPU, which takes numbers of 1, 2, 4 "
-            f"and 8 bytes and bool; read it with dataset[…]{advice}"
+            f"cannot read {dataset.name} to a GPU: expected numbers of 1, 2, 4 or 8 bytes, complex numbers or bool, "
+            f"got dtype {dataset.dtype}; read it with dataset[…]{advice}"
         )
     return np.dtype(dtype.newbyteorder("=")), inner
 

@@ -95,7 +95,7 @@ class Dataset(HLObject):
         return self._core_data
 
     def _is_outdated(self) -> bool:
-        """True if the file was refreshed since; as in h5py, a dataset keeps its state until it is refreshed itself."""
+        """True if the whole file was refreshed since; as in h5py, refreshing another dataset does not count."""
         return self._state != self._opened.state
 
     @property
@@ -263,13 +263,13 @@ class Dataset(HLObject):
     def __getitem__(self, args: Index) -> Values:
         plan = self._plan if self._state == self._opened.state else None
         given = args if type(args) is tuple else (args,)
-        # The same check as in `_read`, without its call: reads of one element take 4 µs.
+        # The same check as in `_read`, which is not called: a read of one element takes only 4 µs.
         if observing.tracer is None and not is_logged(DEBUG):
             return self._read_plain(given, plan)
         return self._read(given, plan)
 
     def _read(self, args: Args, plan: Plan | None) -> Values:
-        """Reads an index as a plan says, and reports it if reports are on."""
+        """Reads an index with a plan; logs and traces the read if that is switched on."""
         if observing.tracer is not None or is_logged(DEBUG):
             from hyperchunk.batches import watched_read
 
@@ -336,7 +336,7 @@ class Dataset(HLObject):
         return Indexer(self, "vindex")
 
     def _read_by(self, args: Args, way: str) -> Values:
-        """Reads by an index in which several lists have another meaning."""
+        """Reads by an index of `oindex` or `vindex`, as `way` says."""
         if any(arg is None or isinstance(arg, str | RegionReference) for arg in args):
             raise TypeError(f"{way} takes integers, slices, lists and masks")
         data, dims = self._data, self._dims
@@ -346,7 +346,7 @@ class Dataset(HLObject):
         return out if out.ndim else out[()]
 
     def _write_by(self, args: Args, values: npt.ArrayLike, way: str) -> None:
-        """Writes by an index in which several lists have another meaning."""
+        """Writes by an index of `oindex` or `vindex`, as `way` says."""
         read_only()
 
     def _read_any(self, data: AnyDataset, args: Args, plan: Plan | None) -> Values:
@@ -611,7 +611,7 @@ class Dataset(HLObject):
         }
 
     def _in_memory(self) -> tuple[_core.Mapped | None, Plan]:
-        """Maps the elements in place; None if NumPy represents them otherwise, or the file changed: a read says so."""
+        """Maps the elements in place; None if that is impossible, or the file changed: then a read raises the error."""
         data, plan = self._data, self._reading()
         # NumPy's array interface cannot describe members' offsets, nor elements that are arrays.
         simple = plan.dtype.names is None and plan.dtype.subdtype is None and plan.dtype == plan.wire
@@ -624,7 +624,7 @@ class Dataset(HLObject):
             assert self._dims is not None
             first = selections.select(self._dims, (0,) * len(self._dims) or (...,))
             try:
-                # A read checks the file; the mapping shows whatever is in that place by now.
+                # A read, unlike the mapping, checks that the file has not changed.
                 self._read_into_new(data, first, plan)
             except ChangedError:
                 return None, plan
@@ -749,10 +749,10 @@ class Dataset(HLObject):
             axis: Axis along which the dataset grows; its indices are called rows here.
             start: Index of the first row to yield; by default the rows after the dataset's current extent.
             timeout: End after this number of seconds without new rows; by default never.
-            poll: Seconds between looks at the file; by default 0.001 in SWMR mode, 0.02 for other local files, and 1
+            poll: Seconds between checks of the file; by default 0.001 in SWMR mode, 0.02 for other local files, and 1
                 over a network.
             patience: Number of seconds for which the file may be locked, missing, or in a state that cannot be read,
-                before that is an error.
+                before an error is raised.
             max_rows: Maximum number of rows in a block; by default about 64 MiB.
 
         Raises:

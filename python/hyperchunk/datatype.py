@@ -27,7 +27,7 @@ class Datatype(HLObject):
     __class__ = class_of_h5py("Datatype")
 
     if TYPE_CHECKING:
-        # A datatype has no elements; it is one of the members that a path may lead to, in ``file["x"][0]``.
+        # A datatype has no elements. Type checkers need this in ``file["x"][0]``, since ``file["x"]`` may be one.
         def __getitem__(self, index: Index) -> NoReturn: ...
 
     @property

@@ -138,7 +138,7 @@ def enum_dtype(values_dict: dict[Any, int], basetype: npt.DTypeLike = np.uint8) 
     """Returns the dtype of an enumeration: `values_dict` maps names to values, `basetype` is an integer type.
 
     Raises:
-        TypeError: `basetype` is no integer type.
+        TypeError: `basetype` is not an integer type.
 
     Example:
         >>> hyperchunk.check_enum_dtype(hyperchunk.enum_dtype({"OFF": 0, "ON": 1}))
@@ -184,7 +184,7 @@ regionref_dtype = np.dtype("O", metadata={"ref": RegionReference})
 
 
 def complex_compat_dtype(complex_dtype: npt.DTypeLike, names: tuple[str, str] = ("r", "i")) -> Dtype:
-    """Returns the structured dtype that represents complex numbers in files that HDF5 1 must read.
+    """Returns the structured dtype that represents complex numbers in files that HDF5 1.x must read.
 
     Raises:
         TypeError: `complex_dtype` is not complex.
@@ -232,7 +232,7 @@ def _one_keyword(kwds: dict[str, Any]) -> tuple[str, Any]:
 
 
 def _hint(dtype: Dtype, name: str) -> Any:
-    # Programs ask about anything.
+    # Programs pass objects that are not dtypes, too.
     metadata = getattr(dtype, "metadata", None)
     return None if metadata is None else metadata.get(name)
 
@@ -452,7 +452,7 @@ _REFERENCES = (8, 12, 64, 64, 64)
 
 def in_memory(description: Description) -> Description:
     """Returns the description of elements in libhdf5's memory layout, in which heap-allocated parts have other sizes
-    than in the file. h5py shows these offsets, so we do.
+    than in the file. Dtypes have these sizes and offsets, as h5py's do.
     """
     kind = description[0]
     if kind == "vlen-string":

@@ -10,16 +10,16 @@ from io import UnsupportedOperation
 
 
 def _shown(text: str) -> str:
-    """Returns a message with the characters of its names that a terminal obeys written out; lines are kept."""
+    """Escapes control characters, which names from a file may bring into a message; keeps line breaks."""
     if text.isprintable():
         return text
-    from hyperchunk._printable import printable  # `_core` needs this module first.
+    from hyperchunk._printable import printable  # imported late: `_core` imports this module
 
     return "\n".join(map(printable, text.split("\n")))
 
 
 def _message(error: BaseException) -> str:
-    """Returns the message of an exception that is also an OSError or a KeyError, which show theirs otherwise."""
+    """Returns the message of an exception that is also an OSError or a KeyError, which would format it differently."""
     return _shown(Exception.__str__(error))
 
 
@@ -199,7 +199,7 @@ class NewerFormatWarning(UserWarning):
 
 
 class LeftOutWarning(UserWarning):
-    """A part of a file is omitted, since the calling program cannot represent it."""
+    """A part of a file is omitted, since the target format or program cannot represent it."""
 
 
 # Classes of system errors, by `errno`. Other numbers keep the class of the operation.
@@ -222,7 +222,7 @@ def from_errno(message: str, code: int, filename: str | None, name: str) -> Hype
     return error
 
 
-# Cache of classes that combine one of ours with a built-in one.
+# Cache of classes that derive from one of this module and from a built-in one.
 _JOINED: dict[tuple[type[HyperchunkError], type[Exception]], type[HyperchunkError]] = {}
 
 

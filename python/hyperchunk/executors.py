@@ -30,7 +30,7 @@ class Submitter(Protocol):
     """An executor: a Dask client, an executor of ``concurrent.futures``, or any other with this method."""
 
     def submit(self, work: Callable[..., T], /, *args: int) -> FutureLike[T]:
-        """Runs ``work(*args)`` somewhere, some time."""
+        """Schedules ``work(*args)``, and returns its future."""
 
 
 #: Where tasks run: an executor, processes of this machine, or None for this process.
@@ -57,13 +57,13 @@ def run(
             futures; ``"processes"`` starts `workers` processes; None runs everything here. If a worker dies, Dask
             reruns its range on another one.
         workers: Number of workers; by default the executor's, or the number of processors.
-        each: Called with every result as it arrives.
+        each: Called with each result, in the order of the ranges.
 
     Returns:
         The results in the order of the ranges.
 
     Raises:
-        Exception: The first error of a task; the tasks that have not started are cancelled.
+        Exception: The error of the first range, in order, that failed; ranges that have not started are cancelled.
 
     Example:
         >>> hyperchunk.executors.run(lambda first, end: sum(range(first, end)), 10)

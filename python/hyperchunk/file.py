@@ -33,7 +33,7 @@ from hyperchunk.typing import (
 if TYPE_CHECKING:
     from hyperchunk.write.file import WritableFile
 
-# Options of h5py for new files, without effect on others.
+# h5py's options for new files, without effect on existing ones.
 _OF_NEW_FILES = frozenset(
     (
         "track_order",
@@ -61,7 +61,7 @@ _DRIVERS = (None, "sec2", "stdio", "core", "fileobj", "direct", "windows")
 
 
 class _Signature:
-    """The signature of a class, by its ``__init__``: some releases of Python 3.11 show ``__new__``."""
+    """Signature of a class, from its ``__init__``: some releases of Python 3.11 take it from ``__new__``."""
 
     def __get__(self, instance: object, owner: type) -> object:
         import inspect
@@ -71,7 +71,7 @@ class _Signature:
 
 
 class _ByMode:
-    """Makes a file for writing if the mode says so. A base of :class:`_Named`, so that `File` shows that signature."""
+    """Makes a `WritableFile` if the mode writes. A base of :class:`_Named`, so that `File` shows that signature."""
 
     __slots__ = ()
 
@@ -86,8 +86,8 @@ class _ByMode:
 
 
 class _Named(_ByMode, Group):
-    """Opens a file by its name. A base class, so that type checkers take the class of ``File(name, mode)`` from the
-    overloads there.
+    """Opens a file by its name. A base class of its own, so that type checkers take the class of ``File(name, mode)``
+    from the overloads of ``File.__new__``.
     """
 
     __slots__ = ()
@@ -158,13 +158,14 @@ class _Named(_ByMode, Group):
 
 
 class File(_Named):
-    """An HDF5 file, and its root group. With mode ``"w"``, ``"w-"`` or ``"x"`` it is a
+    """An HDF5 file, and its root group. With another mode than ``"r"`` it is a
     :class:`hyperchunk.write.file.WritableFile`.
 
     Args:
         name: A path; a URL (``s3://bucket/key``, ``gs://…``, ``az://…``, ``https://…``); a file-like object, also of
             fsspec; a pair of an fsspec file system or an obstore store and a path in it.
-        mode: ``"r"`` for reading, ``"w"`` for a new file, ``"w-"`` or ``"x"`` for a new file that must not exist.
+        mode: ``"r"`` for reading, ``"r+"`` for editing, ``"a"`` for editing or a new file, ``"w"`` for a new file,
+            ``"w-"`` or ``"x"`` for a new file that must not exist.
         driver: h5py's name of the access method: ``"sec2"``, ``"core"`` and others; all read the same.
         libver: h5py's; for reading, all versions are supported.
         userblock_size: Size in bytes of the user block that the file must have.
@@ -189,8 +190,8 @@ class File(_Named):
         network: Tuning of requests: ``timeout``, ``connect_timeout`` and ``retry_timeout`` (seconds), ``retries``,
             ``concurrency``, ``first_read``, ``read_ahead``, ``block``, ``gap``, ``largest_request`` (bytes),
             ``over_read`` (a fraction of the bytes needed).
-        creation: Options of new files. For an existing one, the options of h5py are accepted and have no effect. Its
-            options for libhdf5's caches (``rdcc_nbytes`` and others) have none, either; their values are checked.
+        creation: Options of new files. For an existing file, h5py's are accepted without effect; the values of those
+            for libhdf5's caches (``rdcc_nbytes`` and others) are checked.
 
     Raises:
         NotFoundError: There is no such file.
@@ -334,7 +335,7 @@ class File(_Named):
 
     @property
     def index(self) -> str | None:
-        """Sidecar index in use (``hyperchunk index`` makes one); None without one."""
+        """Path of the sidecar index in use (made by ``hyperchunk index``); None without one."""
         core = self._opened.need()
         return core.index[0] if isinstance(core, _core.File) else None
 
@@ -361,8 +362,8 @@ class File(_Named):
 
     def refresh(self) -> None:
         """Reopens the file in its current state, for all its objects: groups, attributes and datasets already open
-        show the current contents; they are found again by name. Use it for a file that another program writes in SWMR
-        mode (``swmr=True``), and after an error that the file changed.
+        show the current contents, and are looked up again by name. Use it for a file that another program writes in
+        SWMR mode (``swmr=True``), and after an error that the file changed.
         """
         self._opened.refresh()
 
@@ -403,7 +404,7 @@ class Stats(NamedTuple):
 
 
 _URL = re.compile(r"(?!file://)[A-Za-z][A-Za-z0-9+.-]+://")
-# Names of fsspec and boto for a store's options.
+# fsspec's and boto's names of a store's options, and `_core`'s.
 _STORE_NAMES = {
     "anon": "anonymous",
     "endpoint_url": "endpoint",
@@ -479,7 +480,7 @@ def parse_locking(locking: bool | str | None) -> str:
 
 
 def open_core(recipe: Recipe, level: int = observing.INFO) -> _core.File:
-    """Opens the `_core` object of a file, with a record of that level."""
+    """Opens the `_core` object of a file, and logs that at `level`."""
     return observing.opened(recipe, _open_core, level)
 
 
@@ -514,6 +515,6 @@ def is_hdf5(fname: PathLike | bytes) -> bool:
         return False
     except HyperchunkError:
         if is_url(os.fsdecode(fname)):
-            raise  # unreachable: its contents are unknown
+            raise  # the server failed, so the contents are unknown
         return Path(os.fsdecode(fname)).is_file()
     return True

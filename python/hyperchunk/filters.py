@@ -1,4 +1,4 @@
-"""Filters supplied by a program, for plugins that are not built in."""
+"""Registration of Python functions as decoders of HDF5 filters that are not built in."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from hyperchunk import _core
 
 #: Decoder of a filter for one chunk: takes the filtered bytes, the filter's parameters, and the expected size of
-#: the : result (None if the preceding filters do not determine it).
+#: the result (None if the preceding filters do not determine it).
 Undo = Callable[[bytes, list[int], int | None], bytes]
 
 

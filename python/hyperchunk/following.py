@@ -32,21 +32,22 @@ if TYPE_CHECKING:
     from hyperchunk.dataset import Dataset
     from hyperchunk.typing import Array
 
-# Seconds between looks at a file in SWMR mode, at another local file, at an object over a network.
+# Seconds between checks of a file in SWMR mode, of another local file, of an object over a network.
 _POLL_SWMR, _POLL_LOCAL, _POLL_REMOTE = 0.001, 0.02, 1.0
-# A change that the system's clock did not show is found within these seconds: its ticks take up to 10 ms.
+# Checks continue for this number of seconds after the file's times changed: later changes within the same tick of the
+# system's clock, up to 10 ms, do not change them.
 _TICKS = 0.05
-# A file whose times stay the same is looked at after this many seconds, too: network file systems keep them that long.
+# Maximum number of seconds between checks of a file whose times stay the same: network file systems cache them.
 _LONGEST_BLIND = 1.0
-# Seconds between two looks that must agree on rows of a file that may be in the middle of a flush.
+# Minimum number of seconds between two checks that must agree on rows, if the file may be in the middle of a flush.
 _SETTLE = 0.015
 # Seconds after which a waiting coroutine notices `stop()`.
 _LONGEST_SLEEP = 0.1
 # Approximate maximum size of a block in bytes.
 _BLOCK_BYTES = 64 << 20
 
-# States that pass while a program writes the file.
-_PASSING = (
+# Errors that may be temporary while a program writes the file.
+_TEMPORARY = (
     ChangedError,
     CorruptError,
     FilterError,
@@ -61,7 +62,7 @@ _PASSING = (
 
 
 class _Look(NamedTuple):
-    """State of a dataset at one moment."""
+    """State of a dataset at one check of the file."""
 
     #: Time.
     at: float
@@ -72,7 +73,7 @@ class _Look(NamedTuple):
     is_whole: bool
     #: True if a program is writing the file.
     is_written: bool
-    #: Digests of where the layers of chunks with the next rows are stored, by their place.
+    #: Fingerprints of where the chunks with the next rows are stored, by chunk index along the followed axis.
     placement: dict[int, int]
 
 
@@ -114,13 +115,13 @@ class Follower:
         self.name: str = name
         #: Axis whose new indices are returned.
         self.axis: int = axis
-        #: Index of the next row: `start` of a follower that goes on here.
+        #: Index of the next row; a new follower continues here with it as `start`.
         self.position: int = start
         self._recipe = _recipe(dataset._opened)
         self._is_swmr, self._is_remote = bool(self._recipe.options.get("swmr")), core.is_remote
         self._poll = poll if poll is not None else self._default_poll()
         self._timeout, self._patience = timeout, patience
-        #: Number of rows in a layer of chunks; 0 without chunks.
+        #: Number of rows in a chunk; 0 without chunks.
         self._layer = 0 if dataset.chunks is None else dataset.chunks[axis]
         row = dataset.dtype.itemsize * math.prod(length for at, length in enumerate(shape) if at != axis)
         layer = max(self._layer, 1)
@@ -130,19 +131,19 @@ class Follower:
         self._stop = Event()
         self._before: _Look | None = None
         self._was_written = self._is_closing = False
-        #: Time of the first look, or of the last new rows.
+        #: Time of the first check, or of the last new rows.
         self._active: float | None = None
-        #: The time since which no look succeeded, and the reason.
+        #: Time since which all checks failed, and the last error.
         self._trouble: tuple[float, HyperchunkError] | None = None
-        # Looks that cannot show anything new are left out, by the file's size and times.
+        # A file whose size and times stay the same is not opened, unless its data may change without that.
         data = dataset._data
         alone = data.layout != "virtual" and not data.external and not self._is_remote and self._recipe.source is None
         self._watched = Path(self._recipe.filename) if alone else None
-        # The files of a virtual dataset's sources have marks of their own.
+        # The flags of this file do not show whether the writers of other files with the data have finished.
         self._ends_with_file = data.layout != "virtual" and not data.external
         self._stamp: tuple[int, ...] = ()
         self._stamped = self._looked = -math.inf
-        # Whoever follows expects that others write, and the lock of this handle would refuse them.
+        # The lock of this handle would keep the program that is followed from writing the file.
         core.release_locks()
 
     def _default_poll(self) -> float:
@@ -192,10 +193,10 @@ class Follower:
                 await sleep(min(left, _LONGEST_SLEEP))
         raise StopAsyncIteration
 
-    # --- Looks ---
+    # --- Checks of the file ---
 
     def _step(self) -> tuple[Array | None, float]:
-        """Returns the next block; or None, and the seconds until the next look."""
+        """Returns the next block; or None, and the seconds until the next check."""
         now = time.monotonic()
         if self._active is None:
             self._active = now
@@ -212,9 +213,9 @@ class Follower:
                 return block, 0.0
             if self._is_pending:
                 error = ChangedError(
-                    f"the program that writes {self._recipe.filename} changes the dataset all the time"
+                    f"each check of {self._recipe.filename} found the dataset changed again by its writer"
                 )
-        except _PASSING as caught:
+        except _TEMPORARY as caught:
             if self._stop.is_set():
                 raise
             self._before, error = None, caught
@@ -231,7 +232,7 @@ class Follower:
         return None, self._until_next(now)
 
     def _until_next(self, now: float) -> float:
-        """Returns the seconds until the next look. Stops if the time without new rows is over."""
+        """Returns the seconds until the next check. Stops after `timeout` without new rows."""
         if self._timeout is None or self._active is None:
             return self._poll
         left = self._active + self._timeout - now
@@ -245,7 +246,7 @@ class Follower:
 
     @property
     def _is_pending(self) -> bool:
-        """True if there are new rows that the next look may return, or fewer rows than there were."""
+        """True if there are new rows that the next check may return, or fewer rows than there were."""
         rows = self._known if self._before is None else self._before.shape[self.axis]
         return rows > self.position or rows < self._known
 
@@ -258,7 +259,7 @@ class Follower:
         )
 
     def _may_have_changed(self, now: float) -> bool:
-        """Returns whether the file may have changed since the last look."""
+        """Returns whether the file may have changed since the last check."""
         if self._watched is None or self._trouble is not None or self._is_pending or self._is_closing:
             return True
         try:
@@ -271,13 +272,13 @@ class Follower:
         return self._looked < self._stamped + _TICKS or now - self._looked >= _LONGEST_BLIND
 
     def _examine(self) -> Array | None:
-        """Looks at the file, and returns new rows, or None. Stops if no more will come."""
+        """Checks the file, and returns new rows, or None. Stops if no more will come."""
         look, before = self._look(), self._before
         if before is None or look.at - before.at >= _SETTLE:
             self._before = look
         rows = look.shape[self.axis]
         self._was_written |= look.is_written
-        # A program that writes in place may be in the middle of it: what two looks agree on is there.
+        # A program that writes in place may not be done: only rows on which two checks agree are complete.
         agreed = rows if look.is_whole else self._agreed(before, look)
         if rows < self._known:
             if look.is_whole or agreed == rows:
@@ -291,7 +292,7 @@ class Follower:
         return None
 
     def _note_end(self, look: _Look) -> None:
-        """Stops if the writer has closed the file. The last rows may be later than this look: one more is needed."""
+        """Stops if two checks in a row find the file closed: the last rows may be missing from the first of them."""
         is_closed = self._ends_with_file and not look.is_written and (self._is_swmr or self._was_written)
         if is_closed and self._is_closing:
             self.stop()
@@ -305,21 +306,21 @@ class Follower:
         )
 
     def _agreed(self, before: _Look | None, look: _Look) -> int:
-        """Returns the end of the rows that an earlier look agrees on."""
+        """Returns the end of the rows on which an earlier check agrees."""
         if before is None or look.at - before.at < _SETTLE or len(before.shape) != len(look.shape):
             return 0
         return self._unmoved(before, look)
 
     def _unmoved(self, before: _Look, look: _Look) -> int:
-        """Returns the end of the rows that are at the same place in two looks."""
+        """Returns the end of the rows that were stored at the same addresses in two checks."""
         sides = zip(before.shape, look.shape, strict=True)
         if any(one != other for at, (one, other) in enumerate(sides) if at != self.axis):
             return 0
         end = min(before.shape[self.axis], look.shape[self.axis])
         first = self.position // self._layer if self._layer else 0
-        places = {place for place in before.placement.keys() | look.placement.keys() if place >= first}
-        moved = [place for place in places if before.placement.get(place) != look.placement.get(place)]
-        return min([end, *(place * self._layer for place in moved)])
+        indices = {index for index in before.placement.keys() | look.placement.keys() if index >= first}
+        moved = [index for index in indices if before.placement.get(index) != look.placement.get(index)]
+        return min([end, *(index * self._layer for index in moved)])
 
     def _look(self) -> _Look:
         """Opens the file in its current state."""
@@ -327,7 +328,7 @@ class Follower:
 
         at, recipe = time.monotonic(), self._recipe
         if recipe.source is not None:
-            # It keeps the size and version of its first use; a copy has none.
+            # A source caches the size and version of its first use; a copy has an empty cache.
             recipe = recipe._replace(source=copy(recipe.source))
         core = open_core(recipe)
         try:
@@ -371,7 +372,7 @@ class Follower:
 
 
 def _recipe(opened: Opened) -> Recipe:
-    """Returns the recipe by which each look opens the file."""
+    """Returns the recipe by which each check opens the file."""
     if opened.driver == "core" and opened.recipe.source is None and not opened.recipe.folder:
         raise UnsupportedError(f"cannot follow {opened.filename}: expected a file that can change, got one in memory")
     recipe = opened.portable()
@@ -379,9 +380,9 @@ def _recipe(opened: Opened) -> Recipe:
     if options.get("epoch") is not None:
         raise UnsupportedError(f"cannot follow epoch {options['epoch']} of {opened.filename}: open the file without it")
     if options.get("swmr"):
-        # As in libhdf5, a reader that follows a writer needs the lock once; after that the marks in the file count.
+        # As in libhdf5, only the first opening takes the lock; later, flags in the superblock show an active writer.
         options["locking"] = "never"
     elif options.get("locking") == "never":
-        # Without locks, times that change during a read are no error; two looks decide.
+        # Without locks, the file may change during a read; the comparison of two checks detects that.
         options["ignore_locks"] = True
     return recipe._replace(options=options)

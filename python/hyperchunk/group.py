@@ -53,7 +53,7 @@ Link = HardLink | SoftLink | ExternalLink | UserLink
 # Groups of up to this number of members prefetch them together.
 _FEW = 1000
 
-# Limit of the attempts to open a file that is being written.
+# Maximum number of attempts to open a file that is being written.
 _ATTEMPTS = 100
 
 # Link types of `_core`.
@@ -69,7 +69,8 @@ class Group(HLObject, MappingHDF5[Member]):
 
     @overload
     def __getitem__(self, name: str | bytes | Reference) -> Member: ...
-    # An index of elements is an error; in ``file["x"][0]``, type checkers try all that a path may lead to.
+    # A group takes no index of elements. Type checkers need the overload: in ``file["x"][0]``, they check the index
+    # for each class that ``file["x"]`` may have.
     @overload
     def __getitem__(self, name: ElementIndex) -> NoReturn: ...
     def __getitem__(self, name: ElementIndex | str | bytes | Reference) -> Member:
@@ -115,7 +116,7 @@ class Group(HLObject, MappingHDF5[Member]):
         path = encode(name)
         self._opened.need()
         if not path:
-            raise ObjectNotFoundError(f"an empty name (object {self.name})")
+            raise ObjectNotFoundError(f"a name must not be empty (object {self.name})")
         found = self._find(path)
         if found.elsewhere:
             return wrap(self._opened.of(found), found, _name_in_its_file(found, self._name_elsewhere(path)))
@@ -130,10 +131,10 @@ class Group(HLObject, MappingHDF5[Member]):
         return found
 
     def _first_look(self, look: Callable[[], R]) -> R:
-        """Returns what a function finds.
+        """Returns the result of a function, and reopens the file if that is needed.
 
-        If this is the first thing asked of a file that is being written, and it was written to since it was opened,
-        the file is opened again: nothing was read that could be of another state.
+        If another program was writing the file when it was opened, and has changed it before its first use, the file is
+        reopened in its new state: no earlier result can contradict it.
         """
         attempts = _ATTEMPTS if self._opened.was_written and not self._opened.used else 1
         while True:
@@ -180,7 +181,7 @@ class Group(HLObject, MappingHDF5[Member]):
 
         Raises:
             KeyError: There is no object of that name.
-            TypeError: The object is none.
+            TypeError: The object is not a dataset.
 
         Example:
             >>> with hyperchunk.open("a.h5", "w") as file:
@@ -191,7 +192,7 @@ class Group(HLObject, MappingHDF5[Member]):
         return cast("Dataset", self._of_kind(name, Dataset))
 
     def group(self, name: str | bytes | Reference) -> Group:
-        """Returns ``group[name]``, which must be a group, as :meth:`dataset` does a dataset.
+        """Returns ``group[name]``, which must be a group; otherwise like :meth:`dataset`.
 
         Example:
             >>> with hyperchunk.open("a.h5", "w") as file:
@@ -292,8 +293,8 @@ class Group(HLObject, MappingHDF5[Member]):
 
     def prefetch(self, *, attributes: bool = True, depth: int | None = None) -> None:
         """Fetches the structure of all objects below this group, so that later access needs no requests. In a file
-        over a network this takes one round trip per level; in other files it does nothing. The cache is the process's,
-        not the group's (:func:`hyperchunk.set_metadata_cache_bytes`).
+        over a network this takes one round trip per level; in other files it does nothing. All files of the process
+        share the cache (:func:`hyperchunk.set_metadata_cache_bytes`).
 
         Args:
             attributes: Fetch the attributes, too.
@@ -439,7 +440,7 @@ class Group(HLObject, MappingHDF5[Member]):
             func: Called with the path from here. A result that is not None ends the visit.
 
         Returns:
-            The last result of `func`.
+            The result that ended the visit, or None.
 
         Example:
             >>> with hyperchunk.open("a.h5", "w") as file:
@@ -565,7 +566,7 @@ class Group(HLObject, MappingHDF5[Member]):
         from hyperchunk.write.copying import copy
 
         if expand_refs:
-            raise UnsupportedError("expand_refs: objects that references lead to are not copied with them")
+            raise UnsupportedError("expand_refs is not supported: the targets of references are not copied with them")
         found: HLObject
         try:
             found = source if isinstance(source, HLObject) else self[source]
@@ -611,7 +612,7 @@ class Group(HLObject, MappingHDF5[Member]):
         Args:
             name: Path of the dataset.
             shape: Extent that it must have.
-            dtype: Dtype that can be cast safely to its dtype.
+            dtype: Dtype of a new dataset; an existing one must have a dtype to which it can be cast safely.
             exact: Require the same dtype.
             options: As for ``create_dataset``.
 
@@ -666,7 +667,9 @@ def _to_link(target: Description) -> Link:
 
 
 def _name_in_its_file(found: AnyObject, name: str | None) -> str | None:
-    """Returns an object's name in its own file: the path of the external link, unless it passes on to another file."""
+    """Returns an object's name in its own file: `name`, the path in the external link, or the first path found if
+    further external links follow.
+    """
     assert isinstance(found, _core.Object)
     if name is not None:
         try:
@@ -683,11 +686,11 @@ def _name_elsewhere(start: _core.Object, path: bytes) -> str | None:
     at, parts = start, [part for part in path.split(b"/") if part not in (b"", b".")]
     if path.startswith(b"/"):
         at = start.file.root
-    for place, part in enumerate(parts):
+    for position, part in enumerate(parts):
         link = at.link(part)
         if link is not None and link[0] == _EXTERNAL:
             inside = link[2] if isinstance(link[2], bytes) else link[2].encode("utf-8", "surrogateescape")
-            joined = [*inside.split(b"/"), *parts[place + 1 :]]
+            joined = [*inside.split(b"/"), *parts[position + 1 :]]
             return "/" + b"/".join(part for part in joined if part not in (b"", b".")).decode(
                 "utf-8", "surrogateescape"
             )

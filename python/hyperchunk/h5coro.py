@@ -124,13 +124,14 @@ def readp(
 def _read(file: File, name: str, column: int, start: int, count: int, metadata_only: bool) -> Info:
     found = file[name]
     if not isinstance(found, Dataset) or not found.shape:
-        raise InvalidError(f"not a dataset with rows (object {name}, file {file.filename})")
+        raise InvalidError(f"expected a dataset with at least one dimension (object {name}, file {file.filename})")
     rows, columns = found.shape[0], found.shape[1] if found.ndim > 1 else 1
     end = rows if count == ALL_ROWS else start + count
     if not (0 <= start <= end <= rows and count >= ALL_ROWS):
-        raise InvalidError(f"rows {start} to {end} of {rows} (object {name}, file {file.filename})")
+        message = f"expected rows from 0 to {rows}, got {start} to {end} (object {name}, file {file.filename})"
+        raise InvalidError(message)
     if column != ALL_COLS and not (0 <= column < columns and found.ndim > 1):
-        raise InvalidError(f"column {column} of {columns} (object {name}, file {file.filename})")
+        raise InvalidError(f"column {column} does not exist: {columns} columns (object {name}, file {file.filename})")
     index: tuple[slice | int, ...] = (slice(start, end),) if column == ALL_COLS else (slice(start, end), column)
     elements = (end - start) * int(np.prod(found.shape[len(index) :], dtype=np.int64))
     data = None if metadata_only else np.asarray(found[(*index, ...) if found.ndim > len(index) else index])

@@ -1,8 +1,8 @@
 """HDF5-UDF's command and Python interface, for programs that migrate from it.
 
 ``from hyperchunk.hdf5_udf import UserDefinedFunction`` replaces ``from hdf5_udf import UserDefinedFunction``, and the
-command ``hdf5-udf`` takes the arguments of HDF5-UDF 2.1. They write live datasets of Hyperchunk, whose signature
-covers everything relevant, with the source, and which are read through the same filter. New programs use
+command ``hdf5-udf`` takes the arguments of HDF5-UDF 2.1. Both write Hyperchunk's live datasets, which include the
+source and a signature of everything relevant, and are read through the same filter. New programs use
 :func:`hyperchunk.udf.attach`.
 """
 
@@ -76,7 +76,7 @@ class UserDefinedFunction:
             TypeError: The option or the value is of another type.
         """
         if not isinstance(option, str | bytes) or not isinstance(value, str | bytes | bool):
-            raise TypeError("options and values are str or bytes, values bool, too")
+            raise TypeError("expected an option of type str or bytes, and a value of type str, bytes or bool")
         name = option.decode() if isinstance(option, bytes) else option
         text = (value.decode() if isinstance(value, bytes) else str(value)).lower()
         if name not in _OPTIONS or text not in ("true", "false"):
@@ -139,12 +139,12 @@ def described(description: Mapping[str, object]) -> str:
         'out:{id:int32,who:string(8)}:5'
     """
     if unknown := set(description) - {"name", "datatype", "resolution", "members"}:
-        raise ValueError(f"a description has no {sorted(unknown)[0]!r}")
+        raise ValueError(f"unknown key {sorted(unknown)[0]!r}: expected name, datatype, resolution or members")
     name, datatype = (_text(description, key) for key in ("name", "datatype"))
     resolution = description.get("resolution", [])
     numbers = resolution if isinstance(resolution, Sequence) and not isinstance(resolution, str) else [resolution]
     if not numbers or not all(isinstance(n, int) and not isinstance(n, bool) and n > 0 for n in numbers):
-        raise ValueError("`resolution` is a number, or a list of numbers, greater than 0")
+        raise ValueError("`resolution` must be a positive integer, or a list of positive integers")
     shape = "x".join(map(str, numbers))
     if datatype != "compound":
         return f"{name}:{shape}:{datatype}"
@@ -153,19 +153,19 @@ def described(description: Mapping[str, object]) -> str:
         for member in cast("Iterable[Mapping[str, object]]", description.get("members", ()))
     ]
     if not members:
-        raise ValueError("a compound has `members`")
+        raise ValueError("a compound needs `members`")
     return f"{name}:{{{','.join(members)}}}:{shape}"
 
 
 def _text(description: Mapping[str, object], key: str) -> str:
     value = description.get(key)
     if not isinstance(value, str) or not value:
-        raise TypeError(f"`{key}` is a string")
+        raise TypeError(f"`{key}` must be a non-empty string")
     return value
 
 
 def _make_key() -> None:
-    """Makes the user's signing key if there is none, as HDF5-UDF does, and reports it on standard error."""
+    """Creates the user's signing key if it does not exist, as HDF5-UDF does, and reports it on standard error."""
     if made := _core.make_missing_key():
         fingerprint, path = made
         print(f"hyperchunk: made your signing key {fingerprint} ({path})", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""NumPy's indexing beyond h5py's: several lists and masks, in one read.
+"""NumPy's indexing that h5py lacks: several lists and masks in one read.
 
 A selection of a file has each element once, in the file's order. A :class:`Rearrangement` makes NumPy's result from it:
 repeated, in another order, or with other dimensions.
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
     from hyperchunk.dataset import Dataset
     from hyperchunk.selections import Args, Selection
 
-#: A product of indices is read whole if it has at most this many times the selected points.
+#: All combinations of the lists' indices are read if there are at most this many times as many as selected points.
 _PRODUCT = 4
 
 
 class Rearrangement(NamedTuple):
-    """The way from the elements that were read to the result of an index."""
+    """Transformation of the elements that were read into the result of an index."""
 
     #: Shape of the array that is read.
     shape: Shape
     #: NumPy index that makes the result from it.
     items: tuple[Any, ...]
-    #: Dimensions of the lists: their number, their place after the indexing, and their place in the result.
+    #: Dimensions of the lists: their number, their first axis after the indexing, and their first axis in the result.
     move: tuple[int, int, int] = (0, 0, 0)
 
     def apply(self, read: Array) -> Array:
@@ -43,7 +43,7 @@ class Rearrangement(NamedTuple):
         return np.ascontiguousarray(found).reshape(found.shape)
 
     def undo(self, values: Array) -> Array:
-        """Returns the array to write for values in the shape of the result; of a repeated element, the last counts."""
+        """Returns the array to write for values in the shape of the result; for a repeated element, the last one."""
         count, source, target = self.move
         if source != target:
             values = np.moveaxis(values, [*range(target, target + count)], [*range(source, source + count)])
@@ -74,7 +74,7 @@ def pointwise(dims: Shape, args: Args, *, front: bool, exact: bool) -> Selection
     Args:
         dims: Extent of the dataset.
         args: The index.
-        front: Puts the lists' dimensions first, as `vindex` does; otherwise at NumPy's place.
+        front: Puts the lists' dimensions first, as `vindex` does; otherwise where NumPy puts them.
         exact: Selects no element beyond the index, for writing.
     """
     from hyperchunk.selections import Selection, _each_dimension, _index, _slice, is_blocks
@@ -100,25 +100,25 @@ def pointwise(dims: Shape, args: Args, *, front: bool, exact: bool) -> Selection
                 raise TypeError(f"Selection can't process {arg!r}")
             parts.append(np.array(index, np.int64))
             steps.append(slice(None))
-    at = [place for place, part in enumerate(parts) if isinstance(part, np.ndarray)]
+    at = [position for position, part in enumerate(parts) if isinstance(part, np.ndarray)]
     lists = [part for part in parts if isinstance(part, np.ndarray)]
     try:
         points = np.broadcast_arrays(*lists)
     except ValueError:
         shapes = " ".join(str(part.shape) for part in lists if part.ndim)
-        words = f"shape mismatch: indexing arrays could not be broadcast together with shapes {shapes}"
-        raise also(also(InvalidError(words), IndexError), TypeError) from None
+        message = f"shape mismatch: indexing arrays could not be broadcast together with shapes {shapes}"
+        raise also(also(InvalidError(message), IndexError), TypeError) from None
     shape, patterns = points[0].shape, [part for part in parts if not isinstance(part, np.ndarray)]
     counts = tuple(count * block for _, _, count, block in patterns)
-    turned = tuple(steps[place] for place in range(len(parts)) if place not in at)
-    place = 0 if front or apart else at[0]
-    final = (*counts[:place], *shape, *counts[place:])
+    turned = tuple(steps[position] for position in range(len(parts)) if position not in at)
+    position = 0 if front or apart else at[0]
+    final = (*counts[:position], *shape, *counts[position:])
     flat = [part.ravel() for part in points]
     unique, inverse = _unique(flat, [dims[axis] for axis in at])
-    places = inverse.reshape(shape)
-    move = (len(shape), 0, place)
+    positions = inverse.reshape(shape)
+    move = (len(shape), 0, position)
     if not exact and unique.shape[1]:
-        found = _product(parts, at, unique, places, counts, turned, move, final)
+        found = _product(parts, at, unique, positions, counts, turned, move, final)
         if found is not None:
             return found
     each = int(np.prod(counts, dtype=np.int64))
@@ -136,7 +136,7 @@ def pointwise(dims: Shape, args: Args, *, front: bool, exact: bool) -> Selection
     native = _core.Selection.points(len(dims), coordinates.tobytes())
     read = (unique.shape[1], *counts)
     return Selection(
-        native, (unique.shape[1] * each,), final, False, after=Rearrangement(read, (places, *turned), move)
+        native, (unique.shape[1] * each,), final, False, after=Rearrangement(read, (positions, *turned), move)
     )
 
 
@@ -144,7 +144,7 @@ def _product(
     parts: list[Array | tuple[int, int, int, int]],
     at: list[int],
     unique: Array,
-    places: Array,
+    positions: Array,
     counts: Shape,
     turned: tuple[slice, ...],
     move: tuple[int, int, int],
@@ -170,7 +170,7 @@ def _product(
             axes.append(part)
             shape.append(part[2] * part[3])
     rest = iter(turned)
-    index = tuple(lines[at.index(axis)][1][places] if axis in at else next(rest) for axis in range(len(parts)))
+    index = tuple(lines[at.index(axis)][1][positions] if axis in at else next(rest) for axis in range(len(parts)))
     # NumPy puts the lists' dimensions first if slices separate them.
     count, _, target = move
     after = Rearrangement(tuple(shape), index, (count, at[0] if at[-1] - at[0] == len(at) - 1 else 0, target))
@@ -178,14 +178,14 @@ def _product(
 
 
 def _unique(lists: list[Array], dims: list[int]) -> tuple[Array, Array]:
-    """Returns the different points of lists of indices in the file's order, a row for each list, and their numbers."""
+    """Returns the distinct points of lists of indices in the file's order, a row for each list, and points' numbers."""
     if len(lists) == 1:
         line, inverse = np.unique(lists[0], return_inverse=True)
         return line[None], inverse
     try:
         numbers = np.ravel_multi_index(tuple(lists), tuple(dims)) if lists[0].size else np.empty(0, np.intp)
     except ValueError:
-        # The extent has more elements than a number of 64 bits counts.
+        # The extent has more elements than a 64-bit number can count.
         rows, inverse = np.unique(np.stack(lists, axis=1), axis=0, return_inverse=True)
         return rows.T, inverse
     line, inverse = np.unique(numbers, return_inverse=True)
@@ -196,7 +196,7 @@ def _unique(lists: list[Array], dims: list[int]) -> tuple[Array, Array]:
 
 def _are_apart(args: Args) -> bool:
     """True if a slice or an ellipsis (of any number of axes) is between lists: NumPy puts their dimensions first."""
-    lists = [place for place, arg in enumerate(args) if not (arg is Ellipsis or isinstance(arg, slice))]
+    lists = [position for position, arg in enumerate(args) if not (arg is Ellipsis or isinstance(arg, slice))]
     return lists != list(range(lists[0], lists[-1] + 1))
 
 
@@ -204,8 +204,8 @@ def _split_masks(dims: Shape, args: Args) -> Args:
     """Replaces masks by the indices of their true elements."""
     used = sum(_count_axes(arg) for arg in args if arg is not Ellipsis)
     if used > len(dims):
-        words = f"too many indices for array: array is {len(dims)}-dimensional, but {used} were indexed"
-        raise also(also(InvalidError(words), IndexError), TypeError)
+        message = f"too many indices for array: array is {len(dims)}-dimensional, but {used} were indexed"
+        raise also(also(InvalidError(message), IndexError), TypeError)
     found: list[Any] = []
     axis = 0
     for arg in args:
@@ -216,13 +216,13 @@ def _split_masks(dims: Shape, args: Args) -> Args:
         width = _count_axes(arg)
         if is_list(arg) and np.asarray(arg).dtype.kind == "b":
             mask = np.asarray(arg)
-            for place, (have, length) in enumerate(zip(mask.shape, dims[axis:], strict=False)):
+            for position, (have, length) in enumerate(zip(mask.shape, dims[axis:], strict=False)):
                 if have != length:
-                    words = (
-                        f"boolean index did not match indexed array along axis {axis + place}; size of axis is "
+                    message = (
+                        f"boolean index did not match indexed array along axis {axis + position}; size of axis is "
                         f"{length} but size of corresponding boolean axis is {have}"
                     )
-                    raise also(also(InvalidError(words), IndexError), TypeError)
+                    raise also(also(InvalidError(message), IndexError), TypeError)
             found += mask.nonzero()
         else:
             found.append(arg)
@@ -243,19 +243,19 @@ def _bounded(indices: Array, axis: int, length: int) -> Array:
         # NumPy makes an empty list an array of floats.
         indices = indices.astype(np.int64)
     if indices.dtype.kind not in "iu":
-        words = "arrays used as indices must be of integer (or boolean) type"
-        raise also(also(InvalidError(words), IndexError), TypeError)
+        message = "arrays used as indices must be of integer (or boolean) type"
+        raise also(also(InvalidError(message), IndexError), TypeError)
     if indices.size:
         wrong = (indices >= length) if indices.dtype.kind == "u" else (indices >= length) | (indices < -length)
         if wrong.any():
-            words = f"index {indices[wrong].flat[0]} is out of bounds for axis {axis} with size {length}"
-            raise also(InvalidError(words), IndexError)
+            message = f"index {indices[wrong].flat[0]} is out of bounds for axis {axis} with size {length}"
+            raise also(InvalidError(message), IndexError)
     indices = indices.astype(np.int64)
     return np.where(indices < 0, indices + length, indices)
 
 
 class Indexer:
-    """Access by an index with another meaning of several lists: made by ``dataset.oindex`` and ``dataset.vindex``."""
+    """Result of ``dataset.oindex`` and ``dataset.vindex``: reads and writes by an index with several lists."""
 
     def __init__(self, dataset: Dataset, way: str) -> None:
         self._dataset = dataset

@@ -132,7 +132,7 @@ def _work(
     """Runs some tasks of a pass, in any process."""
     job = _core.Restructuring(file, request, output)
     if job.id != name:
-        raise HyperchunkError(f"{file}: the file was written to while it was restructured: begin anew")
+        raise HyperchunkError(f"cannot restructure {file}: it was changed since the start; run restructure again")
     return job.work(number, first, end, threads)
 
 
@@ -191,7 +191,7 @@ def restructure(
         name = name if is_url(name) else str(Path(name).absolute())
         target = None if target is None else str(Path(target).absolute())
     if target is not None and Path(target).exists():
-        raise FileExistsError(f"{target} exists")
+        raise FileExistsError(f"cannot write {target}: it exists")
     job = _core.Restructuring(name, request, target)
     job.start()
     total = sum(job.tasks)

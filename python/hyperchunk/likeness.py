@@ -69,9 +69,7 @@ class ChunkInfo(NamedTuple):
 
 
 class ObjectID:
-    """Handle in the manner of libhdf5's low-level interface. Methods without an equivalent raise an error that names
-    them.
-    """
+    """Handle like those of h5py's low-level interface. Methods without an equivalent raise an error that names them."""
 
     __slots__ = ("_object",)
 
@@ -123,7 +121,7 @@ class ObjectID:
 
 
 class DatasetID(ObjectID):
-    """A dataset in libhdf5's low-level interface."""
+    """Handle of a dataset."""
 
     __slots__ = ()
 
@@ -168,8 +166,8 @@ class DatasetID(ObjectID):
         return None
 
     def get_storage_size(self) -> int:
-        """Returns the size of the stored chunks in bytes; for other layouts, of the elements, or 0 if they have no
-        place in the file.
+        """Returns the size of the stored chunks in bytes; for other layouts, of the elements, or 0 if they are not
+        stored in the file.
         """
         if self._object.chunks is not None:
             return sum(chunk.size for chunk in self._stored())

@@ -97,7 +97,7 @@ class UserLink:
 
 
 def from_h5py(value: object) -> object:
-    """Returns a link of h5py as ours, and any other value as it is."""
+    """Converts a link of h5py to a class of this module; returns other values unchanged."""
     kind = type(value)
     if not kind.__module__.startswith("h5py."):
         return value

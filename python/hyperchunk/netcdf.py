@@ -63,8 +63,8 @@ def left_out(what: str, why: str) -> None:
 
 
 def members(found: HDF5Group) -> Iterator[tuple[str, Member]]:
-    """Iterates over the members of a group that can be opened. Links that lead nowhere, user-defined links and damaged
-    objects are omitted with a warning.
+    """Iterates over the members of a group that can be opened. Dangling links, user-defined links and damaged objects
+    are omitted with a warning.
     """
     for name in found:
         try:
@@ -72,8 +72,8 @@ def members(found: HDF5Group) -> Iterator[tuple[str, Member]]:
         except ReadError:
             raise
         except (HyperchunkError, TypeError, ValueError) as error:
-            is_nowhere = isinstance(error, NotFoundError | ObjectNotFoundError)
-            why = f"the link leads nowhere: {error}" if is_nowhere else str(error)
+            is_dangling = isinstance(error, NotFoundError | ObjectNotFoundError)
+            why = f"it is a dangling link: {error}" if is_dangling else str(error)
             left_out(f"{(found.name or '').rstrip('/')}/{name}", why)
 
 
@@ -197,7 +197,7 @@ class Group:
         return found
 
     def _why_unlisted(self, dataset: Dataset) -> str:
-        """Returns the reason why a dataset is not among the paths: they have one name of each dataset."""
+        """Returns the reason why a dataset is not among the paths, which have only one name of each dataset."""
         found = next((path for path in self._paths or () if self.hdf5.file.get(path) == dataset), None)
         return "the collection does not have it" if found is None else f"it is a second name of {found}"
 
@@ -216,7 +216,7 @@ class Group:
             own = self._scales[dataset.ref._raw]
             return (own, *(None for _ in shape[1:]))
         listed = attrs.get("DIMENSION_LIST")
-        # Of several scales of an axis, the last one counts, as for netCDF's library.
+        # If an axis has several scales, the last one is used, as by the netCDF library.
         scales = (reversed(references(listed, axis)) for axis in range(len(shape)))
         return tuple(next(filter(None, (self._scale(r._raw) for r in of_axis)), None) for of_axis in scales)
 
@@ -226,7 +226,7 @@ class Group:
             there = None if found is None or found in self.unlimited else self._scale_length(found)
             if there is not None and there != length:
                 why = (
-                    f"its scale has {there} elements, and the variable {length}, along which it gets one without a name"
+                    f"its scale has {there} elements, but the variable has {length}; a dimension without a name is used"
                 )
                 left_out(f"the dimension {found!r} of {dataset.name}", why)
                 found = None
@@ -320,7 +320,7 @@ class Group:
             while around is not None and around.hdf5 != item:
                 around = around.parent
             if around is not None:
-                left_out(f"{self.path.rstrip('/')}/{name}", f"it is the group {around.path}, in which it lies")
+                left_out(f"{self.path.rstrip('/')}/{name}", f"it is a link to {around.path}, a group that contains it")
                 continue
             yield name, Group(item, self, self.phony_dims)
 
@@ -335,7 +335,7 @@ class Group:
             if name:
                 item = found.hdf5[name]
                 if not isinstance(item, HDF5Group):
-                    raise KeyError(f"{item.name} is no group")
+                    raise KeyError(f"{item.name} is not a group")
                 found = Group(item, found, self.phony_dims)
         return found
 
@@ -384,7 +384,7 @@ def _is_variable(item: object) -> bool:
         return False
     try:
         if item.shape is None:
-            left_out(str(item.name), "it has no value, not even an array without elements")
+            left_out(str(item.name), "its dataspace is null, which xarray cannot represent")
             return False
         dtype = item.dtype
     except ReadError:
@@ -393,7 +393,7 @@ def _is_variable(item: object) -> bool:
         left_out(str(item.name), str(error))
         return False
     if check_string_dtype(dtype) is None and check_vlen_dtype(dtype) is not None:
-        left_out(str(item.name), "its elements are sequences of any length, which arrays of xarray cannot hold")
+        left_out(str(item.name), "its elements are variable-length sequences, which xarray cannot represent")
         return False
     return True
 

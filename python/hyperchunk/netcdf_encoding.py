@@ -52,19 +52,19 @@ _VALID = {
     "blosc",
     "szip",
 }
-# Names of xarray that say where a variable came from.
+# Keys of an encoding by which xarray records the origin of a variable.
 _ORIGIN = {"source", "original_shape", "preferred_chunks"}
 _BLOSC = {"blosc_blosclz": 0, "blosc_lz": 0, "blosc_lz4": 1, "blosc_lz4hc": 2, "blosc_zlib": 4, "blosc_zstd": 5}
 _DEFAULT_LEVEL = 4
 _GZIP, _SHUFFLE, _FLETCHER32, _SZIP, _BZIP2, _BLOSC_ID, _ZSTD = 1, 2, 3, 4, 307, 32001, 32015
-# Names of filters that netCDF4 does not name, and that can be written.
+# Filters that can be written, but that netCDF4 has no name for.
 _UNNAMED = {32000: "lzf", 32003: "snappy", 32004: "lz4", 32008: "bitshuffle", 32026: "blosc2"}
 _SZIP_MASKS = {"ec": 4, "nn": 32}
 _SZIP_PIXELS = 8
 #: Size of a chunk whose shape is not given, in bytes.
 _CHUNK_BYTES = 1 << 20
-#: Least number of elements in a chunk of a growing line.
-_LINE = 1024
+#: Minimum number of elements in a chunk of a one-dimensional variable that can grow.
+_MIN_CHUNK_ELEMENTS = 1024
 
 
 class Compression(str):
@@ -123,8 +123,8 @@ class Compression(str):
 
 @lru_cache
 def _can_write(number: int, options: tuple[int | str, ...]) -> bool:
-    """Returns whether h5py can write with a filter. Only an attempt shows it: a plugin of netCDF4's HDF5 library, which
-    h5py's finds, may fail in it.
+    """Returns whether h5py can write with a filter. Only an attempt shows it: h5py's HDF5 library may find a plugin for
+    netCDF4's, which fails in it.
     """
     h5py: Any = sys.modules.get("h5py")
     try:
@@ -277,12 +277,12 @@ def _check(name: str, given: dict[str, Any], *, asked: bool) -> None:
 
 
 def _filters(name: str, dtype: Dtype, given: Mapping[str, Any], *, asked: bool) -> list[Any]:
-    """Returns the filters but the checksum, as `create_dataset` takes them."""
+    """Returns the filters except the checksum, as `create_dataset` takes them."""
     given = _in_one_form(given)
     names = [short for short in ("zlib", "zstd", "bzip2", "szip") if given.get(short)]
     compression = given.get("compression")
     if compression == "unknown" and not asked:
-        # h5netcdf's name of filters that h5py has none for.
+        # h5netcdf's name for filters that h5py does not name.
         compression = None
     compression = compression or (names[-1] if names else None)
     if compression is None:
@@ -318,7 +318,7 @@ def _filters(name: str, dtype: Dtype, given: Mapping[str, Any], *, asked: bool) 
 
 
 def _in_one_form(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns an encoding without the mappings in which netCDF4 describes szip and Blosc."""
+    """Replaces the mappings by which netCDF4 describes szip and Blosc with single keys."""
     found = dict(given)
     szip, blosc = found.pop("szip", None), found.pop("blosc", None)
     if isinstance(szip, Mapping):
@@ -335,7 +335,7 @@ def _in_one_form(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _stored_filters(name: str, pipeline: Collection[tuple[int, ...]], *, asked: bool) -> list[Any]:
-    """Returns the filters but the checksum that a variable had where it was read; none if one cannot be written."""
+    """Returns the filters, except the checksum, with which a variable was stored; none if one cannot be written."""
     chosen = [tuple(stage) for stage in pipeline if stage[0] != _FLETCHER32]
     written = {_GZIP, _SHUFFLE, _SZIP, _BZIP2, _BLOSC_ID, _ZSTD, *_UNNAMED}
     foreign = sorted({number for number, *_ in chosen} - written)
@@ -343,7 +343,7 @@ def _stored_filters(name: str, pipeline: Collection[tuple[int, ...]], *, asked: 
         return chosen
     if asked:
         raise UnsupportedError(
-            f"variable {name!r}: cannot write with hdf5_filters: the filter {foreign[0]} is only read"
+            f"variable {name!r}: cannot write with hdf5_filters: the filter {foreign[0]} is supported only for reading"
         )
     why = "it can be read, but not written; the variable is stored without compression"
     warnings.warn(f"the filter {foreign[0]} of the variable {name!r} is left out: {why}", LeftOutWarning, stacklevel=2)
@@ -367,7 +367,7 @@ def _chunks(
     *,
     asked: bool,
 ) -> tuple[int, ...] | None:
-    """Returns the shape of a chunk if it is given and fits."""
+    """Returns the shape of a chunk if it is given and fits the variable."""
     if given.get("chunksizes") is None or not shape:
         return None
     sizes = tuple(int(size) for size in np.atleast_1d(given["chunksizes"]))
@@ -387,7 +387,7 @@ def default_chunks(shape: tuple[int, ...], unlimited: Collection[bool], size: in
     """Returns a shape of chunks of at most 1 MiB: the extent, whose longest side is halved until it fits."""
     sides = [max(1, length) for length in shape]
     if len(sides) == 1 and any(unlimited):
-        sides[0] = max(sides[0], _LINE)
+        sides[0] = max(sides[0], _MIN_CHUNK_ELEMENTS)
     while int(np.prod(sides)) * size > _CHUNK_BYTES and max(sides) > 1:
         longest = sides.index(max(sides))
         sides[longest] = (sides[longest] + 1) // 2

@@ -1,8 +1,8 @@
 """HTML of files, groups and datasets, for notebooks: a tree to unfold, without scripts. The module `notebook_parts` has
 tables, queries and stores.
 
-Its cost is bounded: at most :data:`MAX_SHOWN` objects and :data:`MAX_MEMBERS` of each group are looked at, whatever the
-file has. Every text of the file is escaped.
+Its cost is bounded, however large the file is: at most :data:`MAX_SHOWN` objects are visited, and
+:data:`MAX_MEMBERS` of each group. Every text of the file is escaped.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def _counted(number: int, noun: str) -> str:
 
 
 class _Tree:
-    """The members of a group, and of the groups in it, until enough objects are shown."""
+    """The members of a group, and of the groups in it, up to `MAX_SHOWN` objects."""
 
     def __init__(self, group: Group) -> None:
         self.core = group._opened.need()
@@ -116,7 +116,7 @@ class _Tree:
 
     def _below(self, shown: str, group: Any, level: int) -> str:
         if group.address in self.above or level + 1 >= MAX_LEVELS or self.left <= 0:
-            # Not even its members are counted.
+            # Counting its members would take a read, too.
             return f"<li>{shown} <span class=d>group</span></li>"
         below, count = self.members(group, level + 1)
         head = f"{shown} <span class=d>{_counted(count, 'member')}</span>"

@@ -1,6 +1,6 @@
 """HTML of tables, queries, zones and stores, for notebooks, in the style of :mod:`hyperchunk.notebook`.
 
-Nothing is read for it but statistics that are there and the names in a store's folder; what is shown is bounded.
+For it, only existing statistics and the names in a store's folder are read. Its size is bounded.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from hyperchunk.queries import Query, Zone, Zones
     from hyperchunk.store.handle import Epoch, Store
 
-#: Maximum number of bars of a histogram, of zones that are looked at, of boxes, and of files of a store's folder.
+#: Maximum number of bars of a histogram, of zones that are read, of boxes, and of files of a store's folder.
 MAX_BARS, MAX_ZONES, MAX_BOXES, MAX_FILES = 60, 20_000, 20, 10_000
 _BAR_WIDTH, _HEIGHT = 6, 40
 
@@ -37,7 +37,7 @@ def _shell(title: str, kind: str, body: str) -> str:
 
 
 def _listed(lines: Sequence[str], count: int, noun: str) -> str:
-    """Returns rows of a table to unfold, with a note about those that are not shown."""
+    """Returns a collapsible table of rows, with the number of rows that are not shown."""
     more = f"<div class=d>… and {count - len(lines):,} more</div>" if count > len(lines) else ""
     table = f"<table>{''.join(lines)}</table>{more}"
     return f"<details open><summary><span class=d>{_counted(count, noun)}</span></summary>{table}</details>"
@@ -111,7 +111,7 @@ def render_zones(zones: Zones) -> str:
 
 
 def render_statistics(dataset: Any, data: object, size: int) -> str:
-    """Returns the histogram of a local dataset that has statistics beside its file or in its store; else nothing."""
+    """Returns the histogram of a local dataset with statistics in a companion file or a store; else empty text."""
     from hyperchunk.queries import Zones
 
     if not isinstance(data, _core.Dataset) or dataset._opened.driver != "sec2" or size >> 20 > MAX_ZONES:
@@ -119,11 +119,11 @@ def render_statistics(dataset: Any, data: object, size: int) -> str:
     try:
         return histogram(list(islice(Zones(dataset), MAX_ZONES)))
     except HyperchunkError:
-        return ""  # There are none.
+        return ""  # no statistics
 
 
 def histogram(zones: Sequence[Zone]) -> str:
-    """Returns a picture of the minimum and maximum of zones, in their order: one bar for each, or for neighbours."""
+    """Returns a picture of the minimum and maximum of zones, in their order: a bar for each, or for neighbours."""
     known = [(zone.summary.min, zone.summary.max) for zone in zones if zone.summary is not None]
     ranges = [(float(low), float(high)) for low, high in known if low is not None and high is not None]
     ranges = [(low, high) for low, high in ranges if abs(low) < float("inf") and abs(high) < float("inf")]
@@ -135,12 +135,12 @@ def histogram(zones: Sequence[Zone]) -> str:
     # Halves, since the difference of two large numbers may be infinite.
     span = top / 2 - bottom / 2
 
-    def place(value: float) -> float:
+    def to_y(value: float) -> float:
         return _HEIGHT * (1 - (value / 2 - bottom / 2) / span) if span > 0 else _HEIGHT / 2
 
     bars = []
     for number, group in enumerate(groups):
-        high, low = place(max(value for _, value in group)), place(min(value for value, _ in group))
+        high, low = to_y(max(value for _, value in group)), to_y(min(value for value, _ in group))
         size = f'width="{_BAR_WIDTH - 1}" height="{max(low - high, 1):.1f}"'
         bars.append(f'<rect x="{number * _BAR_WIDTH}" y="{high:.1f}" {size}/>')
     drawn = "".join(bars)
@@ -184,7 +184,7 @@ def _folder(path: str) -> list[tuple[str, str]]:
                     logs, size = logs + 1, size + entry.stat().st_size
                 epochs += entry.name.endswith(".manifest")
     except OSError:
-        return []  # It has no writers yet, or is a URL.
+        return []  # no writers yet, or a URL
     return [("epochs kept", f"{epochs:,}" if epochs else ""), ("writers", f"{logs:,}; their logs: {_bytes(size)}")]
 
 

@@ -43,7 +43,7 @@ class Recipe(NamedTuple):
 
 #: The `_core` object of a file, opened for reading or writing.
 AnyFile = _core.File | _core.Writer
-#: The `_core` object of an object.
+#: The `_core` object of a group, dataset or committed datatype.
 AnyObject = _core.Object | _core.Node
 
 
@@ -61,7 +61,7 @@ class Opened:
         self.recipe = recipe
         #: Number of refreshes.
         self.state = 0
-        #: True once something of the file was asked for.
+        #: True once an object of the file was used.
         self.used = False
         #: True if a program was writing the file when it was opened, without a lock that keeps readers out.
         self.was_written = recipe.driver == "sec2" and isinstance(core, _core.File) and core.is_written
@@ -95,7 +95,7 @@ class Opened:
         core = self._core
         self._core, self._closed = None, True
         if isinstance(core, _core.File):
-            # Objects of the file may still exist.
+            # Objects of the file may keep `core` alive, so its locks are released here.
             core.release_locks()
             if self.recipe.driver != "sec2":
                 observing.closed(self.recipe, core)
@@ -113,15 +113,15 @@ class Opened:
         """Reopens the file in its current state, for objects that are opened from now on."""
         self.need()
         if self.driver == "core":
-            return  # its bytes have not changed
+            return  # the bytes of a file in memory never change
         from hyperchunk.file import open_core
 
         recipe = self.portable()
         if recipe.source is not None:
-            # The source object keeps the size and version of its first use; a copy has none.
+            # A source caches the size and version of its first use; a copy has an empty cache.
             recipe = recipe._replace(source=copy(recipe.source))
         if recipe.options.get("swmr"):
-            # As in libhdf5, the lock is needed once; after that, the marks in the file tell whether it is written.
+            # As in libhdf5, only the first opening takes the lock; later, flags in the superblock show active writers.
             recipe = recipe._replace(options={**recipe.options, "locking": "never"})
         before, self._core = self._core, open_core(recipe, observing.DEBUG)
         if isinstance(before, _core.File):
@@ -142,14 +142,14 @@ class Opened:
     def portable(self) -> Recipe:
         """Returns a recipe with which another process can open the file."""
         if self.driver == "core":
-            raise TypeError("files that lie in memory cannot be pickled")
+            raise TypeError("a file in memory cannot be pickled")
         if not self.recipe.folder:
             return self.recipe
         filename = str(Path(self.recipe.folder) / self.filename)
         return self.recipe._replace(filename=filename, folder="")
 
 
-# Files of unpickled objects, so that each is opened once.
+# Open files of unpickled objects, which share one file for each recipe.
 _shared: WeakValueDictionary[str, Opened] = WeakValueDictionary()
 
 
@@ -174,8 +174,8 @@ def encode(name: str | bytes) -> bytes:
 def refusal() -> ReadOnlyError:
     """Returns the error for an attempt to change a file that is open for reading."""
     return ReadOnlyError(
-        "the file is open for reading: there is no write intent on it. Files that exist are changed with h5py; "
-        'new ones are written with mode "w" or "x"'
+        'the file is open for reading: there is no write intent on it. Open it with mode "r+" to edit it; '
+        'mode "w" or "x" creates a new file'
     )
 
 
@@ -196,7 +196,7 @@ class HLObject:
 
     @property
     def id(self) -> ObjectID:
-        """Low-level handle, where libhdf5's interface has an equivalent."""
+        """Low-level handle, with the part of h5py's low-level interface that has an equivalent here."""
         return ObjectID(self)
 
     def __init__(self, opened: Opened, found: AnyObject | None, name: str | None) -> None:
@@ -347,7 +347,7 @@ def resolve_region(opened: Opened, ref: RegionReference) -> tuple[Dataset, Selec
 
     core = opened.need()
     if not isinstance(ref, RegionReference) or not ref:
-        raise ValueError("not a region reference, or a null one")
+        raise ValueError("expected a region reference that is not null")
     if ref._region is not None:
         return Dataset(opened, core.object(int.from_bytes(ref._raw, "little")), None), ref._region
     found, region, _ = core.dereference(ref._kind, ref._raw)

@@ -1,4 +1,4 @@
-"""Records and spans of what the package does: for :mod:`logging`, and for OpenTelemetry.
+"""Log records for :mod:`logging`, and spans for OpenTelemetry.
 
 The logger ``"hyperchunk"`` is silent until a program configures it, or ``HYPERCHUNK_LOG=info`` (``debug``,
 ``warning``, ``error``) sends its records to standard error. :func:`start_spans` starts spans.
@@ -28,14 +28,14 @@ F = TypeVar("F", "_core.File", "_core.Writer")
 
 LOG = logging.getLogger("hyperchunk")
 LOG.addHandler(logging.NullHandler())
-#: True if records of a level are wanted. The check costs about 50 ns.
+#: Function that returns whether records of a level are logged. A call takes about 50 ns.
 is_logged = LOG.isEnabledFor
 DEBUG, INFO = logging.DEBUG, logging.INFO
 
 _VARIABLE = "HYPERCHUNK_LOG"
 _LEVELS = ("debug", "info", "warning", "error")
 _FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
-# What may be secret in a URL: user and password, and signatures in the query.
+# Parts of a URL that may be secret: user and password, and signatures in the query.
 _SECRET = re.compile(r"(?<=://)[^/@]*@|[?#].*$", re.DOTALL)
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 
@@ -44,7 +44,7 @@ tracer: Any = None
 
 
 def _log_as_asked() -> None:
-    """Sends records to standard error if the environment says so."""
+    """Sends records to standard error if ``HYPERCHUNK_LOG`` is set."""
     level = os.environ.get(_VARIABLE, "").strip().lower()
     if not level:
         return
@@ -85,7 +85,7 @@ def start_spans(tracer_provider: object = None) -> None:
 
 
 def stop_spans() -> None:
-    """Ends what :func:`start_spans` started.
+    """Stops the spans that :func:`start_spans` started.
 
     Example:
         >>> hyperchunk.observing.stop_spans()
@@ -95,7 +95,7 @@ def stop_spans() -> None:
 
 
 def shown(path: object) -> str:
-    """Returns a path or URL for records: printable, and of a URL without user, password and query."""
+    """Returns a path or URL for log records: printable, and a URL without user, password, query and fragment."""
     text = str(path)
     return printable(_SECRET.sub("", text) if _URL.match(text) else text)
 
@@ -111,7 +111,7 @@ def span(name: str, **attributes: object) -> AbstractContextManager[Any]:
 
 @contextmanager
 def work(what: str, path: object, level: int = INFO) -> Iterator[dict[str, object]]:
-    """Watches some work on a file: a span, and a record with its time and the facts that the caller adds."""
+    """Makes a span and a log record of some work on a file, with its duration and the facts that the caller adds."""
     facts: dict[str, object] = {}
     if tracer is None and not is_logged(level):
         yield facts
@@ -151,7 +151,7 @@ def counters(core: object) -> list[int]:
 
 
 def _fetched(before: list[int], core: object) -> dict[str, object]:
-    """Returns the facts of requests since `before`."""
+    """Returns the number of requests, of fetched bytes and of retries since `before`."""
     now = counters(core)
     if now == before:
         return {}
@@ -168,7 +168,7 @@ def _size(path: str) -> int | None:
 
 
 def opened(recipe: Recipe, make: Callable[[Recipe], F], level: int = INFO) -> F:
-    """Opens a file by `make`, and reports it: size, requests, index, threads, and a journal that was applied."""
+    """Opens a file by `make`, and logs it: size, requests, index, threads, and a journal that was applied."""
     if tracer is None and not is_logged(level):
         return make(recipe)
     is_local = recipe.driver == "sec2"
@@ -190,7 +190,7 @@ def opened(recipe: Recipe, make: Callable[[Recipe], F], level: int = INFO) -> F:
 
 
 def closed(recipe: Recipe, core: object) -> None:
-    """Reports the requests of a network file that is closed; repeated ones as a warning."""
+    """Logs the requests of a network file that is closed; as a warning if some were repeated."""
     requests, fetched, retries, rounds = counters(core)
     if requests:
         level = logging.WARNING if retries else INFO
@@ -203,7 +203,7 @@ def closed(recipe: Recipe, core: object) -> None:
 
 @contextmanager
 def reading(what: str, dataset: Dataset | None, core: object, path: object) -> Iterator[dict[str, object]]:
-    """Watches a read: its span, and a record with what was fetched for it."""
+    """Makes a span and a log record of a read, with the requests and bytes that it took."""
     before = counters(core)
     with work(what, f"{shown(path)}:{dataset.name}" if dataset is not None else path, DEBUG) as facts:
         yield facts

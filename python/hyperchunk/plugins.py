@@ -38,7 +38,7 @@ def connector_folder() -> Path:
 
 
 def _path() -> list[str]:
-    """Returns the folders on the path; if it is not set, netCDF4's folder with its filters (zstd, bzip2, blosc).
+    """Returns the folders in ``HDF5_PLUGIN_PATH``; if it is not set, netCDF4's folder of filters (zstd, bzip2, blosc).
 
     netCDF4 adds its folder on import, but only if the variable is not set yet.
     """
@@ -48,7 +48,7 @@ def _path() -> list[str]:
         spec = importlib.util.find_spec("netCDF4")
     except (ImportError, ValueError):
         return []
-    folders = [Path(place) / "plugins" for place in (spec and spec.submodule_search_locations) or []]
+    folders = [Path(location) / "plugins" for location in (spec and spec.submodule_search_locations) or []]
     return [str(folder) for folder in folders if (folder / "lib__nczhdf5filters.so").exists()]
 
 
@@ -111,7 +111,7 @@ def connector(*, store: bool = False, **options: Unpack[ConnectorOptions]) -> st
     for key, value in options.items():
         text = ("off", "on")[value] if isinstance(value, bool) else str(value)
         if any(c in text for c in ";,{}") or text.split() != [text]:
-            raise ValueError(f"{key}={text!r}: no separators (; , white space), no braces")
+            raise ValueError(f"{key}={text!r} must not contain white space, semicolons, commas or braces")
         items.append(f"{key}={text}")
     return " ".join(["hyperchunk", ";".join(items)]).rstrip()
 

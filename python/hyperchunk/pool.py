@@ -196,7 +196,7 @@ def open(name: str, *, quota: int | None = None, spill: str | os.PathLike[str] |
 
     Raises:
         FileNotFoundError: There is no pool of that name, and neither `quota` nor `spill` is given.
-        OSError: It cannot be created; the message names what could not be made, and why.
+        OSError: It cannot be created; the message says why.
 
     Example:
         >>> hyperchunk.pool.open("missing-pool")

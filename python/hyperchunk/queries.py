@@ -84,13 +84,13 @@ class ZoneStats:
 class Top(list[ZoneStats]):
     """Top-ranked zones, and the cost of finding them."""
 
-    #: Bytes scanned, and bytes of the queried region.
+    #: Size in bytes of the scanned elements and statistics, and of the queried box.
     bytes_scanned: int = 0
     total: int = 0
 
 
 class Query:
-    """A query of a dataset and its answer. Iteration reads the answer part by part: indices and values.
+    """A query of a dataset. Iteration reads the matches part by part, and yields their indices and values.
 
     Args:
         dataset: The dataset.
@@ -114,7 +114,8 @@ class Query:
         self.predicate = self._core.predicate
         #: Boxes that may hold matching values, merged and in order. The rest of the dataset has no such value.
         self.boxes = [_slices(start, count) for start, count in self._core.boxes]
-        #: Bytes scanned until now: statistics, and elements once they are read.
+        #: Sizes in bytes: of the statistics, and elements, that were read until now; of `boxes`; of those of them
+        #: without statistics; and of the whole queried box.
         self.bytes_scanned, self.bytes_candidate, self.unknown, self.total = self._core.bytes
 
     def __iter__(self) -> Iterator[tuple[Indices, Array]]:
@@ -150,7 +151,7 @@ class Query:
     def __repr__(self) -> str:
         return (
             f"<{len(self.boxes)} boxes that may hold {self.predicate!r}: {self.bytes_candidate} of {self.total} bytes, "
-            f"{self.bytes_scanned} looked at>"
+            f"{self.bytes_scanned} scanned>"
         )
 
     def _repr_html_(self) -> str:
@@ -275,7 +276,7 @@ def analyze(file: PathLike, datasets: Sequence[str] | None = None, **options: Un
         names = ["/" + name.strip("/") for name in datasets or ()]
         core = opened._opened.need()
         if not isinstance(core, _core.File):
-            raise ValueError("a file that is being written is not analysed")
+            raise ValueError("cannot analyze a file that is being written")
         with observing.work("analyze", opened.filename) as facts:
             path, found, left, bytes_scanned = _core.analyze(core, names)
             facts["datasets"], facts["scanned bytes"] = len(found), bytes_scanned
@@ -294,7 +295,7 @@ def parse_box(shape: tuple[int, ...], box: BoxLike) -> tuple[list[int], list[int
     """Returns the first index and the extent of a box of a dataset, or of all of it."""
     given = [] if box is None else list(box) if isinstance(box, Sequence) else [box]
     if len(given) > len(shape):
-        raise ValueError(f"a box of {len(given)} dimensions in a dataset of {len(shape)}")
+        raise ValueError(f"expected a box of at most {len(shape)} dimensions, got {len(given)}")
     start, count = [], []
     for axis, dim in zip([*given, *[slice(None)] * (len(shape) - len(given))], shape, strict=True):
         if isinstance(axis, tuple):
@@ -302,7 +303,7 @@ def parse_box(shape: tuple[int, ...], box: BoxLike) -> tuple[list[int], list[int
         if isinstance(axis, slice):
             begin, end, step = axis.indices(dim)
             if step != 1:
-                raise ValueError("a box has no steps")
+                raise ValueError("a box takes only slices without a step")
         else:
             begin = axis.__index__()
             begin += dim if begin < 0 else 0

@@ -14,7 +14,7 @@ OBJECT1, REGION1, OBJECT2, REGION2, ATTRIBUTE = range(5)
 
 
 class Reference:
-    """An object reference: ``group[reference]`` opens the object. It is true unless it is null.
+    """An object reference: ``group[reference]`` opens the object. A null reference is false.
 
     It holds the bytes that the file stores, so it is only valid in that file.
 
@@ -51,7 +51,7 @@ class Reference:
 
     def __reduce__(self) -> tuple[type[Reference], tuple[int, bytes]]:
         if self._region is not None:
-            raise TypeError("a region reference that was made here cannot be pickled")
+            raise TypeError("a region reference that was not read from a file cannot be pickled")
         return type(self), (self._kind, self._raw)
 
     def __repr__(self) -> str:
@@ -103,5 +103,5 @@ def reference_class(kind: int) -> type[Reference]:
 
 
 def is_region_class(kind: type) -> bool:
-    """Returns whether a class stands for region references, here or in h5py, whose classes are no relatives of ours."""
+    """Returns whether a class is :class:`RegionReference` or h5py's equivalent, which is unrelated to it."""
     return issubclass(kind, RegionReference) or kind.__name__ == "RegionReference"

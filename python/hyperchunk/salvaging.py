@@ -14,7 +14,7 @@ __all__ = ["SalvageReport", "SalvagedObject", "salvage"]
 
 @dataclass(frozen=True)
 class SalvagedObject:
-    """What became of an object of a damaged file."""
+    """Outcome for one object of a damaged file."""
 
     #: Path in the new file; of a lost object, the path in the damaged one.
     path: str
@@ -65,7 +65,7 @@ def salvage(
     overwrite: bool = False,
     threads: int | None = None,
 ) -> SalvageReport:
-    """Copies what is whole in a truncated, unclosed or damaged file of any writer to a new file.
+    """Copies the undamaged objects of a truncated, unclosed or damaged file of any writer to a new file.
 
     Objects keep their paths where the links survive; those that no link leads to are in ``/lost+found``. A dataset is
     copied if all of its data can be read and decoded. The damaged file is not changed.
@@ -80,10 +80,10 @@ def salvage(
         threads: Number of threads; one for each processor by default.
 
     Returns:
-        A report that names each object and what is lost of it.
+        A report of each object and its losses.
 
     Raises:
-        OSError: The file has no object of HDF5, or the output exists.
+        OSError: The file contains no HDF5 object, or the output exists.
 
     Example:
         >>> with hyperchunk.create("whole.h5") as file:

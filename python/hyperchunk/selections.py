@@ -73,7 +73,7 @@ class Selection(NamedTuple):
 
     #: Selection for `_core`.
     native: _core.Selection
-    #: Number of elements in each dimension, or in a row.
+    #: Number of elements in each dimension; for a selection of points, the number of points.
     shape: Shape
     #: Shape of the resulting array: without the dimensions that are indexed by an integer.
     array_shape: Shape
@@ -83,7 +83,7 @@ class Selection(NamedTuple):
     scalar: tuple[bool, ...] = ()
     #: Start, stride, count and block of each dimension; None if these do not describe the selection.
     axes: tuple[tuple[int, int, int, int], ...] | None = None
-    #: The way from the elements that are read, in the file's order, to the array; None if they are the same.
+    #: Transformation of the elements, read in the file's order, into the array; None if no transformation is necessary.
     after: Rearrangement | None = None
 
     @property
@@ -115,7 +115,7 @@ class Selection(NamedTuple):
 
 def slab(dims: Shape, args: Args) -> tuple[list[int], Shape] | None:
     """Fast path of small reads, for plain slices and integers: returns start, step and count of each dimension, and
-    the shape of the array. None for any other index, and for one that is an error.
+    the shape of the array. None for any other index, and for an invalid one.
     """
     if len(args) != len(dims):
         return None
@@ -159,8 +159,8 @@ def select(dims: Shape, args: Args, way: str = "", *, exact: bool = False) -> Se
     Args:
         dims: Extent of the dataset.
         args: The index.
-        way: Meaning of several lists: ``"oindex"`` combines each with each, ``"vindex"`` element by element with their
-            dimensions first, and ``""`` as NumPy.
+        way: Meaning of several lists: ``"oindex"`` selects all combinations; ``"vindex"`` combines them element by
+            element, and puts their dimensions first; ``""`` is NumPy's.
         exact: Selects no element beyond the index, for writing.
     """
     if way == "vindex" or (not way and is_several(args)):
@@ -203,7 +203,7 @@ def _axes(dims: Shape, args: Args) -> Selection:
     order: list[slice | Array] = []
     for arg, length in _each_dimension(dims, args):
         is_scalar = False
-        places: slice | Array = slice(None)
+        positions: slice | Array = slice(None)
         if arg is None:
             axes.append((0, 1, length, 1))
             counts.append(length)
@@ -212,7 +212,7 @@ def _axes(dims: Shape, args: Args) -> Selection:
             axes.append((start, abs(step), count, 1))
             counts.append(count)
             if step < 0:
-                places = slice(None, None, -1)
+                positions = slice(None, None, -1)
         elif (index := _index(arg, length)) is not None:
             axes.append((index, 1, 1, 1))
             counts.append(1)
@@ -224,48 +224,48 @@ def _axes(dims: Shape, args: Args) -> Selection:
             indices = _checked(_indices(arg, length), length)
             lists += 1
             if (indices[1:] <= indices[:-1]).any():
-                indices, places = np.unique(indices, return_inverse=True)
+                indices, positions = np.unique(indices, return_inverse=True)
             axes.append(indices.astype(np.uint64).tobytes())
             counts.append(len(indices))
         scalar.append(is_scalar)
         if not is_scalar:
-            order.append(places)
+            order.append(positions)
     shape = tuple(counts)
     read = tuple(count for count, gone in zip(counts, scalar, strict=True) if not gone)
     patterns = None if lists else tuple(axis for axis in axes if not isinstance(axis, bytes))
     native = _core.Selection.axes(axes)
-    if all(isinstance(places, slice) and places.step is None for places in order):
+    if all(isinstance(positions, slice) and positions.step is None for positions in order):
         return Selection(native, shape, read, not lists, tuple(scalar), patterns)
     final = tuple(
-        count if isinstance(places, slice) else len(places) for count, places in zip(read, order, strict=True)
+        count if isinstance(positions, slice) else len(positions) for count, positions in zip(read, order, strict=True)
     )
     return Selection(native, shape, final, False, tuple(scalar), None, Rearrangement(read, _mesh(read, order)))
 
 
 def _mesh(shape: Shape, order: list[slice | Array]) -> tuple[slice | Array, ...]:
     """Returns an index of NumPy that applies each item to its dimension, also if several are lists."""
-    if sum(isinstance(places, np.ndarray) for places in order) < 2:
+    if sum(isinstance(positions, np.ndarray) for positions in order) < 2:
         return tuple(order)
-    lines = [np.arange(length)[places] for length, places in zip(shape, order, strict=True)]
+    lines = [np.arange(length)[positions] for length, positions in zip(shape, order, strict=True)]
     return np.ix_(*lines)
 
 
 def _each_dimension(dims: Shape, args: Args) -> list[tuple[IndexItem | None, int]]:
     """Returns the index of each dimension; None for a whole dimension."""
     rank = len(dims)
-    at = [place for place, arg in enumerate(args) if arg is Ellipsis]
+    at = [position for position, arg in enumerate(args) if arg is Ellipsis]
     if len(at) > 1:
         raise ValueError("Only one ellipsis may be used.")
     given = len(args) - len(at)
     if given > rank:
         raise ValueError(f"{given} indexing arguments for {rank} dimensions")
-    place = at[0] if at else len(args)
+    position = at[0] if at else len(args)
     missing = (None,) * (rank - given)
-    return list(zip(args[:place] + missing + args[place + 1 :], dims, strict=True))
+    return list(zip(args[:position] + missing + args[position + 1 :], dims, strict=True))
 
 
 def _slice(arg: slice, length: int) -> tuple[int, int, int]:
-    """Returns the lowest index, the step and the number of a slice; a negative step is one downwards."""
+    """Returns the lowest index of a slice, its step (negative if it runs downwards), and the number of its indices."""
     found = range(*arg.indices(length))
     if not found:
         return 0, 1, 0
@@ -355,7 +355,7 @@ def numpy_index(args: Args, dims: Shape) -> Args:
 
 
 def bounded(selection: StoredSelection) -> Space:
-    """Returns a selection in the least extent that has it; in an extent of no dimensions if that is unknown."""
+    """Returns a selection in the smallest extent that contains it; in one of no dimensions if that is unknown."""
     kind, *rest = selection
     if kind == "regular" and all(count is not None for _, _, count, _ in rest[0]):
         return Space(tuple(start + stride * (count - 1) + block for start, stride, count, block in rest[0]), selection)
@@ -371,7 +371,7 @@ class Space:
     """
 
     def __init__(self, shape: Shape, selection: StoredSelection) -> None:
-        #: Extent; the least one that has the selection, or empty, where the file does not store it.
+        #: Extent; where the file does not store it, the smallest one that contains the selection, or empty.
         self.shape = shape
         self.selection = selection
 
@@ -461,7 +461,7 @@ class Space:
 
 
 def merged(selection: StoredSelection) -> StoredSelection:
-    """Returns a stored selection in which adjacent blocks are one, as libhdf5 shows it."""
+    """Returns a stored selection with adjacent blocks merged, as libhdf5 shows it."""
     if selection[0] != "regular":
         return selection
     axes = []

@@ -133,7 +133,7 @@ class FsspecFile(_Versioned):
     def _name(self) -> str:
         protocol = self._filesystem.protocol
         name = protocol if isinstance(protocol, str) else protocol[0]
-        # Two file systems may have a file of the same name.
+        # The token distinguishes file systems that have a file of the same name.
         return f"{name}://{self._path} {getattr(self._filesystem, '_fs_token', id(self._filesystem))}"
 
     def _look(self) -> tuple[int, str]:
@@ -209,10 +209,10 @@ def _version(info: Mapping[str, object]) -> str:
 
 
 class Target:
-    """An object of an fsspec file system or an obstore store that a new file becomes, whole, when it is closed."""
+    """Destination of a new file in an fsspec file system or an obstore store. The file is stored when it is closed."""
 
-    def __init__(self, place: FsspecFile | ObstoreObject, replace: bool) -> None:
-        self._place = place
+    def __init__(self, location: FsspecFile | ObstoreObject, replace: bool) -> None:
+        self._location = location
         self._replace = replace
         if not replace:
             self._refuse()
@@ -221,30 +221,30 @@ class Target:
         """Stores the object."""
         if not self._replace:
             self._refuse()
-        self._place.put(data)
+        self._location.put(data)
 
     def _refuse(self) -> None:
-        if self._place.exists():
-            raise FileThereError(f"cannot create a file: expected no object of this name, got one ({self._place!r})")
+        if self._location.exists():
+            raise FileThereError(f"cannot create the file: an object of this name exists ({self._location!r})")
 
     def __repr__(self) -> str:
-        return repr(self._place)
+        return repr(self._location)
 
 
 def local_path(thing: object) -> object:
-    """Returns the path of a file in fsspec's local file system, and everything else as it is."""
-    place = None if hasattr(thing, "write") and hasattr(thing, "seek") else python_source(thing)
-    return place.local or thing if isinstance(place, FsspecFile) else thing
+    """Returns the path of a file in fsspec's local file system, and everything else unchanged."""
+    source = None if hasattr(thing, "write") and hasattr(thing, "seek") else python_source(thing)
+    return source.local or thing if isinstance(source, FsspecFile) else thing
 
 
 def python_target(thing: object, *, replace: bool) -> Target | None:
-    """Returns the object that a new file becomes; None if it is written in another way.
+    """Returns the target of a new file; None if it is not in an fsspec file system or an obstore store.
 
     Raises:
         FileThereError: The object exists, and `replace` is False.
     """
-    place = None if hasattr(thing, "write") and hasattr(thing, "seek") else python_source(thing)
-    return Target(place, replace) if isinstance(place, FsspecFile | ObstoreObject) else None
+    source = None if hasattr(thing, "write") and hasattr(thing, "seek") else python_source(thing)
+    return Target(source, replace) if isinstance(source, FsspecFile | ObstoreObject) else None
 
 
 def python_source(thing: object) -> Source | None:

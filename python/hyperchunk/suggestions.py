@@ -1,4 +1,4 @@
-"""Suggestions for the error about a missing name: similar names, and existing ones."""
+"""Suggestions in errors about missing names: similar names, and existing ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def _quoted(names: Sequence[str]) -> str:
 
 
 def suggestion(wanted: str, count: int, names: Sequence[str | bytes], where: str) -> str:
-    """Describes the alternatives to `wanted`; `names` is empty if there are too many."""
+    """Returns the part of an error that lists alternatives to `wanted`; `names` is empty if there are too many."""
     if not count:
         return f"; {where} is empty"
     if not names:

@@ -21,7 +21,7 @@ WINDOW_BYTES = 64 << 20
 
 class Batches:
     """The rows of a dataset in batches, as NumPy arrays: made by :meth:`Dataset.batches`. Each iteration is an epoch:
-    it has each row once, in an order of its own if the rows are shuffled.
+    it has each row once, in a different order if the rows are shuffled.
     """
 
     def __init__(
@@ -41,11 +41,11 @@ class Batches:
         self.axis = axis % len(shape)
         self.drop_last = drop_last
         self.seed = shuffle
-        #: Number of iterations that began: the order of the next one depends on it and on the seed.
+        #: Number of iterations that were started. The order of the next one depends on it and on the seed.
         self.epoch = 0
         self.length = length = shape[self.axis]
         row = max(1, dataset.nbytes // max(length, 1))
-        #: Rows that are read together: whole chunks, or batches if the layout is not chunked.
+        #: Number of rows that are read together: the rows of a chunk, or of a batch if the layout is not chunked.
         self.block = min(
             dataset.chunks[self.axis] if dataset.chunks else max(1, min(size, WINDOW_BYTES // row)), length
         )
@@ -64,7 +64,7 @@ class Batches:
         return self._batches(None if self.seed is None else np.random.default_rng((self.seed, epoch)))
 
     def _batches(self, random: np.random.Generator | None) -> Iterator[Array]:
-        """Yields the batches of an epoch. In memory are two windows, the one in use and the next, and one batch."""
+        """Yields the batches of an epoch. Two windows are in memory, the current and the next one, and one batch."""
         kept: deque[Array] = deque()
         have = 0
         for window in self._windows(random):
@@ -77,7 +77,7 @@ class Batches:
             yield self._take(kept, have)
 
     def _take(self, kept: deque[Array], count: int) -> Array:
-        """Removes rows from the front of the windows, as an array of their own."""
+        """Removes rows from the front of the windows, and returns them in a new array."""
         parts = []
         while count:
             front = kept.popleft()
@@ -100,11 +100,11 @@ class Batches:
         groups = [starts[at : at + self.blocks] for at in range(0, len(starts), self.blocks)]
         ahead: Future[Array] | None = submit(self._read, groups[0])
         try:
-            for place in range(len(groups)):
+            for number in range(len(groups)):
                 assert ahead is not None
                 window, ahead = ahead.result(), None
-                if place + 1 < len(groups):
-                    ahead = submit(self._read, groups[place + 1])
+                if number + 1 < len(groups):
+                    ahead = submit(self._read, groups[number + 1])
                 yield (
                     window
                     if random is None
@@ -115,7 +115,7 @@ class Batches:
                 ahead.cancel()
 
     def _read(self, starts: Array) -> Array:
-        """Reads the blocks that begin at some rows, in one plan."""
+        """Reads the blocks that begin at some rows, with one read."""
         rows = np.concatenate([np.arange(start, min(start + self.block, self.length)) for start in starts])
         first, last = int(rows[0]), int(rows[-1])
         if last - first + 1 == len(rows) and (np.diff(starts) > 0).all():

@@ -1,6 +1,6 @@
 """Trust settings: keys, and the profiles to which they belong.
 
-Equivalent to ``hyperchunk trust``. Reading a live dataset never changes any of it.
+Equivalent to ``hyperchunk trust``. Reading a live dataset never changes these settings.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ class Key:
     profile: str | None
     """The profile that lists it, ``"self"`` for your own; ``None`` if it was revoked."""
     revoked: str | None
-    """Since when it is revoked, or ``None``."""
+    """Time since which it is revoked, or ``None``."""
     name: str
     """A label."""
     email: str
     """A label."""
     shared: bool
-    """Whether an administrator keeps it, for everybody on this machine."""
+    """True if it is in the machine-wide settings, which an administrator manages."""
 
 
 @dataclass(frozen=True)
@@ -41,11 +41,11 @@ class ImportedProfile:
     toml: str
     """The text of its file."""
     warnings: list[str]
-    """What was left out, and why."""
+    """Rules that were left out, and the reasons."""
     name: str | None
-    """Its name, unless nothing was to be written."""
+    """Its name; ``None`` with ``dry_run``."""
     path: str | None
-    """Its file, unless nothing was to be written."""
+    """Its file; ``None`` with ``dry_run``."""
 
 
 def ls() -> list[Key]:

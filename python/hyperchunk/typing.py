@@ -37,8 +37,8 @@ Shape: TypeAlias = tuple[int, ...]
 Values: TypeAlias = Any
 #: Python value of an attribute: as :data:`Values`, with strings as ``str``.
 AttributeValue: TypeAlias = Any
-#: Member of a group, and of one that is being written. ``isinstance`` decides, or :meth:`hyperchunk.Group.dataset` and
-#: :meth:`hyperchunk.Group.group`.
+#: Member of a group, and of one that is being written. Narrow it by ``isinstance``, or use
+#: :meth:`hyperchunk.Group.dataset` and :meth:`hyperchunk.Group.group`.
 Member: TypeAlias = "Group | Dataset | Datatype"
 WritableMember: TypeAlias = "WritableGroup | WritableDataset | WritableDatatype"
 #: Index of one dimension, the name of a member, a mask of the whole dataset, or a region reference.
@@ -47,7 +47,7 @@ IndexItem: TypeAlias = (
 )
 #: Index of a dataset, as in ``dataset[index]``.
 Index: TypeAlias = "IndexItem | tuple[IndexItem, ...]"
-#: Index that only a dataset has: no name.
+#: Index of a dataset that cannot be the name of a group's member.
 ElementIndex: TypeAlias = "SupportsIndex | slice | EllipsisType | list[int] | Array | tuple[IndexItem, ...]"
 #: Dtype of a new dataset or attribute: NumPy's forms of it, or a committed datatype.
 DtypeOrDatatype: TypeAlias = "npt.DTypeLike | Datatype | _core.Datatype"
@@ -135,10 +135,10 @@ class NetworkOptions(TypedDict, total=False):
     retries: int
     #: Maximum number of requests at a time.
     concurrency: int
-    #: Number of bytes that an opener waits for, and number of bytes that the same request brings meanwhile.
+    #: Number of bytes for which opening waits, and number of bytes after them that the same request fetches meanwhile.
     first_read: int
     read_ahead: int
-    #: Size in bytes of a block of the cache.
+    #: Minimum size in bytes of a piece of metadata that is fetched.
     block: int
     #: Ranges at most this number of bytes apart are fetched with one request.
     gap: int
@@ -165,8 +165,8 @@ class CacheOptions(TypedDict, total=False):
 
 
 class NewFileOptions(CacheOptions, total=False):
-    """Options that only new files have: see :class:`hyperchunk.write.file.WritableFile`. For an existing file, h5py's
-    among them have no effect, and the others are errors.
+    """Options for new files: see :class:`hyperchunk.write.file.WritableFile`. When an existing file is read, those of
+    h5py have no effect, and the others are errors.
     """
 
     track_order: bool | None
@@ -208,7 +208,7 @@ class OpenOptions(CacheOptions, total=False):
 
 
 class AnyModeOptions(OpenOptions, NewFileOptions, total=False):
-    """Options of :func:`hyperchunk.open` with a mode that is not known before it runs."""
+    """Options of :func:`hyperchunk.open` for a mode that type checkers do not know."""
 
 
 class CreateOptions(NewFileOptions, total=False):

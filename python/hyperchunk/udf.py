@@ -31,13 +31,13 @@ class LiveDataset:
     """The record: back end, inputs, output, source, signature; of one that HDF5-UDF wrote, its header
     (``api_version`` 2). Empty when it is damaged beyond reading."""
     stub_bytes: int
-    """Bytes that its chunks take in the file."""
+    """Size of its chunks in the file, in bytes."""
     signer: str | None
     """The fingerprint of the key that signed it, or ``None``."""
     profile: str | None
     """The trust profile that it would run in here, or ``None`` when it would be refused."""
     error: str | None
-    """Why the record is not valid, or ``None``."""
+    """Reason why the record is not valid, or ``None``."""
 
 
 @dataclass(frozen=True)
@@ -49,13 +49,13 @@ class Verdict:
     signer: str | None
     """The fingerprint of the key that signed it, or ``None``."""
     chunks: int | None
-    """The number of its chunks, each of which holds what it should; ``None`` when it is not valid."""
+    """The number of its chunks, all with the expected content; ``None`` when it is not valid."""
     profile: str | None
     """The trust profile that decides here, if one lets it run."""
     sandbox: str | None
     """The layers of the sandbox that it would run in, or ``None`` when it would not run."""
     reason: str | None
-    """Why it is not valid, or would not run here."""
+    """Reason why it is not valid, or would not run here; else ``None``."""
 
     @property
     def valid(self) -> bool:
@@ -246,7 +246,7 @@ def verify(file: Path, dataset: str | None = None) -> list[Verdict]:
 
 
 def explain(file: Path, dataset: str) -> str:
-    """Describes a live dataset in words: its contents, its signer, and its permissions here.
+    """Describes a live dataset as text: its contents, its signer, and its permissions here.
 
     Raises:
         NotFoundError: There is no such file, or no live dataset of that name in it.

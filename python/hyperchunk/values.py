@@ -1,7 +1,7 @@
 """Conversion of stored elements to NumPy values.
 
 A :class:`Part` describes the conversion of a datatype to a dtype. Numbers, fixed-length strings and compositions of
-them need one step: `_core` converts them while it reads, straight into the array. Heap data (variable-length
+them need one step: `_core` converts them while it reads, directly into the array. Heap data (variable-length
 sequences and strings) and references need a second step: the array read first holds their handles, which are then
 resolved together in one call.
 """
@@ -52,8 +52,9 @@ class Plan:
         self.resolve = part.resolve
         #: Datatype of stored elements.
         self.stored = _core.Datatype(description)
+        #: Conversion of stored elements to `wire`.
         self.steps = _core.Conversion(self.stored, _core.Datatype(part.memory))
-        #: The same; None if no conversion is needed.
+        #: The same as `steps`; None if no conversion is needed.
         self.conversion = None if self.steps.is_copy else self.steps
         #: True if reading does not set every byte of an element: there may be gaps between members.
         self.clear = part.wire.names is not None

@@ -140,19 +140,19 @@ class ChunkIterator:
         bounds = [_bounds(part, length) for part, length in zip(sel, shape, strict=True)]
         self._bounds = bounds
         self._chunks = chunks
-        places = [
+        index_ranges = [
             range(start // side, (stop - 1) // side + 1) for (start, stop), side in zip(bounds, chunks, strict=True)
         ]
-        self._places = _product(places)
+        self._chunk_indices = _product(index_ranges)
 
     def __iter__(self) -> Iterator[tuple[slice, ...]]:
         return self
 
     def __next__(self) -> tuple[slice, ...]:
-        place = next(self._places)
+        chunk_index = next(self._chunk_indices)
         return tuple(
             slice(max(index * side, start), min((index + 1) * side, stop), 1)
-            for index, side, (start, stop) in zip(place, self._chunks, self._bounds, strict=True)
+            for index, side, (start, stop) in zip(chunk_index, self._chunks, self._bounds, strict=True)
         )
 
 
@@ -168,11 +168,11 @@ def _bounds(part: slice | int, length: int) -> tuple[int, int]:
     return start, stop
 
 
-def _product(places: list[range]) -> Iterator[tuple[int, ...]]:
-    """Yields all combinations; unlike `itertools.product`, keeps no lists of the ranges."""
-    if not places:
+def _product(ranges: list[range]) -> Iterator[tuple[int, ...]]:
+    """Yields all combinations; unlike `itertools.product`, does not expand the ranges to lists."""
+    if not ranges:
         yield ()
         return
-    for first in places[0]:
-        for rest in _product(places[1:]):
+    for first in ranges[0]:
+        for rest in _product(ranges[1:]):
             yield (first, *rest)

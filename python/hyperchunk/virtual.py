@@ -53,7 +53,7 @@ class VirtualSource:
             path = path_or_dataset
         else:
             if any(value is not None for value in (name, shape, dtype, maxshape)):
-                raise TypeError("a source that is a dataset takes nothing else")
+                raise TypeError("a source that is a dataset takes no other argument")
             dataset = path_or_dataset
             path, name = dataset.file.filename, dataset.name
             shape, dtype, maxshape = dataset.shape, dataset.dtype, dataset.maxshape
@@ -93,7 +93,7 @@ class VirtualLayout:
         shape: Extent of the dataset.
         dtype: Dtype, or a committed datatype.
         maxshape: Maximum extent; None in an unlimited dimension.
-        filename: Name of the file that will have the dataset; by default any.
+        filename: Name of the only file that the layout may be used in; by default any.
 
     Example:
         >>> with hyperchunk.open("day-1.h5", "w") as file:
@@ -145,7 +145,7 @@ class VirtualLayout:
 
 def _extent(shape: ShapeLike | None) -> Shape:
     if shape is None:
-        raise TypeError("a dataset of a null dataspace is no source")
+        raise TypeError("a dataset with a null dataspace cannot be a source")
     return (int(shape),) if isinstance(shape, int | np.integer) else tuple(int(length) for length in shape)
 
 
@@ -164,7 +164,7 @@ def _region(selection: Selection, dims: Shape, args: Args) -> Description:
             return ("regular", tuple((0, 1, 1, length) for length in dims)) if dims else found
         return found
     if selection.axes is None:
-        raise TypeError("a selection without an end has slices and integers only")
+        raise TypeError("a selection with an unlimited slice takes only slices and integers")
     if any(arg is Ellipsis for arg in args):
         at = next(index for index, arg in enumerate(args) if arg is Ellipsis)
         endless[at : at + 1] = [False] * (len(dims) - len(args) + 1)

@@ -69,7 +69,7 @@ class HyperchunkParser:
 
         Raises:
             ReadError: A part of the file is damaged.
-            UnsupportedError: The store is none of obstore's.
+            UnsupportedError: The store is not one of obstore.
             KeyError: There is no such group.
 
         Warns:
@@ -143,14 +143,14 @@ def _source(url: str, registry: _Registry) -> FileName:
 
 
 def _is_bare_dimension(dataset: Dataset) -> bool:
-    """True for a netCDF dimension that is no variable: it has no values."""
+    """True for a netCDF dimension that is not a variable: it has no values."""
     name = dataset.attrs.get("NAME")
     text = name.encode() if isinstance(name, str) else bytes(name) if isinstance(name, bytes) else b""
     return text.startswith(NOT_A_VARIABLE)
 
 
 def _array(dataset: Dataset, entry: dict[str, Any], anonymous: list[int]) -> ManifestArray:
-    """Returns a dataset as an array of Zarr, and adds the lengths of its dimensions that have no name."""
+    """Returns a dataset as an array of Zarr; appends the lengths of its unnamed dimensions to `anonymous`."""
     told = entry["zarray"]
     # NumPy's datetimes are opaque bytes in HDF5.
     dtype = np.dtype(dataset.dtype.str) if dataset.dtype.kind in "mM" else _dtype(told["dtype"])
@@ -181,8 +181,8 @@ def _scalar(fill: Array, dtype: Dtype) -> Any:
 
 
 def _named(told: list[str], shape: list[int], anonymous: list[int]) -> list[str]:
-    """Returns the names of dimensions. Those without a name are counted: equal lengths are one dimension in the whole
-    file, except in one array, so that groups agree with their parents.
+    """Returns the names of dimensions, and numbers unnamed ones. In the whole file, those of equal length are the same
+    dimension, so that groups agree with their parents, except within one array.
     """
     found: list[str] = []
     for name, length in zip(told, shape, strict=True):
@@ -199,7 +199,7 @@ def _named(told: list[str], shape: list[int], anonymous: list[int]) -> list[str]
 
 
 def _manifest(entries: dict[str, dict[str, Any]], shape: Shape, chunks: Shape) -> ChunkManifest:
-    """Returns the places of the chunks."""
+    """Returns the locations of the chunks."""
     grid = tuple(math.ceil(length / chunk) for length, chunk in zip(shape, chunks, strict=True))
     if not entries:
         return ChunkManifest(entries={}, shape=grid)
@@ -207,8 +207,8 @@ def _manifest(entries: dict[str, dict[str, Any]], shape: Shape, chunks: Shape) -
     offsets, lengths = np.zeros(grid, np.uint64), np.zeros(grid, np.uint64)
     for key, entry in entries.items():
         # A scalar's only chunk has the key "0".
-        place = tuple(map(int, key.split("."))) if grid else ()
-        paths[place], offsets[place], lengths[place] = entry["path"], entry["offset"], entry["length"]
+        index = tuple(map(int, key.split("."))) if grid else ()
+        paths[index], offsets[index], lengths[index] = entry["path"], entry["offset"], entry["length"]
     return ChunkManifest.from_arrays(paths=paths, offsets=offsets, lengths=lengths)
 
 

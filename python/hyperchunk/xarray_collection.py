@@ -25,7 +25,7 @@ Units: TypeAlias = "dict[int, tuple[str | None, str | None]]"
 
 
 def _with_cftime(options: dict[str, Any]) -> dict[str, Any]:
-    """Returns options for decoding dates with cftime, under the name that this xarray has for it."""
+    """Returns options for decoding dates with cftime, in the form that this version of xarray takes."""
     try:
         from xarray.coders import CFDatetimeCoder
     except ImportError:  # before 2025.1
@@ -100,8 +100,8 @@ class CollectionStore(HyperchunkStore):
 
     @cached_property
     def _units_of_bounds(self) -> dict[str, Units]:
-        """Units and calendars of bounds without their own, which are those of their coordinate; the first file's has
-        the number -1.
+        """Units and calendars, by number of the file, of bounds without units of their own: those of their coordinate.
+        The first file's have the number -1.
         """
         found: dict[str, Units] = {}
         for path, dataset in self.collection.items():
@@ -125,7 +125,7 @@ class CollectionStore(HyperchunkStore):
         is_time = all("since" in str(unit) for unit, _ in (first, *units.values()))
         if not is_time or not self._decoding.get("decode_times", True):
             raise InvalidError(
-                f"cannot join {dataset.name}: its units are {first[0]!r} in the first file and others in "
+                f"cannot join {dataset.name}: its units are {first[0]!r} in the first file, and differ in "
                 f"{len(dataset.units)} of {len(self.collection.files)} files"
                 + ("; open it with decode_times=True" if is_time else "")
             )
@@ -149,7 +149,7 @@ class CollectionStore(HyperchunkStore):
 
         parts = decoded(with_cftime=False)
         if len({part.dtype.kind for part in parts}) > 1:
-            # Dates of some files need cftime, so those of all have it.
+            # The dates of some files need cftime, so it decodes the dates of all.
             parts = decoded(with_cftime=True)
         if self._decoding.get("mask_and_scale", True):
             for name in ("_FillValue", "missing_value"):

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from hyperchunk.views import AsStrView
 
 
-#: A file as xarray passes it on: everything that :func:`hyperchunk.open` takes, and more, which is an error.
+#: Argument for a file, of any type: an error unless :func:`hyperchunk.open` takes it.
 XarrayName: TypeAlias = Any
 
 
@@ -66,15 +66,15 @@ _SUFFIXES = {".cdf", ".h5", ".hcx", ".hdf", ".hdf5", ".he5", ".nc", ".nc4"}
 
 
 def _is_unusual(variable: XarrayVariable) -> bool:
-    """True if CF decoding of a variable may fail: its values or an attribute are neither numbers nor text. Decoding
-    other variables as a test would read their times.
+    """True if CF decoding of a variable may fail: its values or an attribute are neither numbers nor text. Only
+    such variables are decoded as a test, since that would read the times of others.
     """
     kinds = [np.asarray(value).dtype.kind for value in variable.attrs.values()]
     return variable.dtype.kind == "V" or "V" in kinds or "O" in kinds
 
 
 def _in_xarray(values: Values) -> Values:
-    """Converts times in units that xarray lacks, such as months, to the ones that it has for them."""
+    """Converts times in units that xarray lacks, such as months, to units that it supports."""
     if np.asarray(values).dtype.kind not in "Mm":
         return values
     converted: Values = XarrayVariable([str(axis) for axis in range(np.ndim(values))], values).to_numpy()
@@ -104,7 +104,7 @@ class HyperchunkArray(BackendArray):
         stored = self.dataset.shape or ()
         if stored == self.shape:
             return _in_xarray(source[key if key else ()])
-        # Beyond this variable's stored extent, elements have the fill value.
+        # Elements beyond this variable's stored extent have the fill value.
         whole = np.full(self.shape, "" if self._text else self.dataset.fillvalue, dtype=self.dtype)
         whole[tuple(slice(0, length) for length in stored)] = _in_xarray(source[()])
         return whole[key]
@@ -154,11 +154,11 @@ class HyperchunkStore(AbstractDataStore):
                 except Exception:
                     netcdf.left_out(str(variable.hdf5.name), str(error).splitlines()[0])
                     continue
-                made = self._without_unsayable(variable, made)
+                made = self._without_undecodable(variable, made)
             found[name] = made
         return FrozenDict(found)
 
-    def _without_unsayable(self, variable: netcdf.Variable, made: XarrayVariable) -> XarrayVariable:
+    def _without_undecodable(self, variable: netcdf.Variable, made: XarrayVariable) -> XarrayVariable:
         """Removes the attributes with which xarray cannot decode a variable."""
         for attribute in list(made.attrs):
             alone = XarrayVariable(made.dims, made._data, {attribute: made.attrs[attribute]}, made.encoding)

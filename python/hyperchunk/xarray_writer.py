@@ -1,7 +1,7 @@
 """Writing of xarray's datasets as netCDF-4 files: ``ds.hyperchunk.to_netcdf(path)``.
 
-xarray encodes by the CF conventions; the variables are planned, and only a complete plan is written, so that what
-cannot be written is an error before a file is made. Source of the form: *NetCDF-4 Format Specification*.
+xarray encodes by the CF conventions. All variables are planned before a file is made, so that an unsupported one is
+an error without a file. Source of the format: *NetCDF-4 Format Specification*.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ if TYPE_CHECKING:
 Encodings = Mapping[Hashable, Mapping[str, Any]]
 # Size of the pieces in which values are computed and written, in bytes.
 _PIECE_BYTES = 64 << 20
-# Size of the pieces of values that are encoded while they are written: larger ones take xarray eight times as long, in
-# new memory for each of its steps.
+# Size of the pieces of values that are encoded while they are written: larger ones take xarray eight times as long,
+# since each of its steps allocates new memory.
 _ENCODED_BYTES = 16 << 20
-# Names of encodings that change values.
+# Keys of encodings that change values.
 _CHANGES_VALUES = ("scale_factor", "add_offset", "_FillValue", "missing_value", "dtype")
 # Length of a chunk of a scale that grows and has no values.
 _GROWING_SCALE = 1024
@@ -100,7 +100,7 @@ class GroupPlan(WritableCFDataStore):
             if name in own:
                 if own[name] != length:
                     raise ValueError(
-                        f"cannot write the dimension {name!r} of length {length}: the file has it with {own[name]}"
+                        f"cannot write the dimension {name!r} of length {length}: the file has length {own[name]}"
                     )
             elif self.around().get(name) != length:
                 _check_name("dimension", name)
@@ -113,7 +113,7 @@ class GroupPlan(WritableCFDataStore):
     def encode(
         self, variables: Mapping[Any, XarrayVariable], attributes: Mapping[Any, Any]
     ) -> tuple[dict[Any, XarrayVariable], dict[Any, Any]]:
-        """Encodes variables; of large ones, a single element, from which type and attributes are known."""
+        """Encodes variables; of large ones only one element, which determines type and attributes."""
         given = dict(variables)
         for name, variable in variables.items():
             if _is_encoded_later(variable):
@@ -154,7 +154,7 @@ class GroupPlan(WritableCFDataStore):
         known = self.existing.variables.get(name) if self.existing is not None else None
         if known is not None and (known.dimensions != variable.dims or known.shape != variable.shape):
             raise ValueError(
-                f"cannot write the variable {name!r} with {dict(variable.sizes)}: the file has it with "
+                f"cannot write the variable {name!r} with {dict(variable.sizes)}: in the file, it has "
                 f"{dict(zip(known.dimensions, known.shape, strict=True))}"
             )
         one = _Planned(name, variable, planned, made, self.plain.get(name))
@@ -180,13 +180,13 @@ class GroupPlan(WritableCFDataStore):
 
 
 def _is_encoded_later(variable: XarrayVariable) -> bool:
-    """True for numbers in memory, many of them, whose encoding depends on nothing but each number."""
+    """True for large arrays of numbers in memory, which can be encoded piece by piece."""
     encoding, data = variable.encoding, variable._data
     if not isinstance(data, np.ndarray) or data.dtype.kind not in "iuf" or data.nbytes <= 2 * _ENCODED_BYTES:
         return False
     if not any(encoding.get(name) is not None for name in _CHANGES_VALUES):
         return False
-    # xarray warns that missing values have no number.
+    # xarray warns about floats that become integers without a fill value; by pieces, it would do so repeatedly.
     filled = encoding.get("_FillValue") is not None or encoding.get("missing_value") is not None
     return filled or data.dtype.kind != "f" or np.dtype(encoding.get("dtype", data.dtype)).kind == "f"
 
@@ -197,7 +197,7 @@ def _check_name(what: str, name: object) -> None:
 
 
 def _attribute(owner: str, name: object, value: object) -> object:
-    """Checks an attribute, and returns its value: text, texts, or a line of numbers."""
+    """Checks an attribute, and returns its value: text, a list of texts, or a one-dimensional array of numbers."""
     _check_name(f"attribute of {owner}", name)
     if isinstance(value, bytes):
         value = value.decode()
@@ -212,7 +212,7 @@ def _attribute(owner: str, name: object, value: object) -> object:
     if array.dtype.kind in "iuf" and array.dtype.itemsize <= 8 and array.ndim <= 1 and array.dtype != np.float16:
         return np.atleast_1d(array.astype(array.dtype.newbyteorder("=")))
     raise TypeError(
-        f"cannot write the attribute {name!r} of {owner}: expected text, a number or a line of them, got {value!r} of "
+        f"cannot write the attribute {name!r} of {owner}: expected text, a number or a list of them, got {value!r} of "
         f"type {type(value).__name__}"
     )
 
@@ -240,7 +240,7 @@ def plan_dataset(
 
 
 class _Writing:
-    """Makes planned groups in a file."""
+    """Writes planned groups to a file."""
 
     def __init__(self, file: WritableFile) -> None:
         self.file = file
@@ -271,14 +271,14 @@ class _Writing:
                 group = group[name] if name in group else group.create_group(name, track_order=True)
         for name, value in plan.attributes.items():
             set_attribute(group, name, value)
-        numbers = {name: self.numbered + place for place, name in enumerate(plan.made)}
+        numbers = {name: number for number, name in enumerate(plan.made, self.numbered)}
         self.numbered += len(numbers)
         coordinates = {one.name for one in plan.planned if one.variable.dims[:1] == (one.name,)}
         for name, (length, grows) in plan.made.items():
             if name in coordinates:
                 continue
             options: Any = {"maxshape": (None,), "chunks": (_GROWING_SCALE,)} if grows else {}
-            # As netCDF-C has it, the variables show the length of a dimension that grows.
+            # As in netCDF-C, the variables determine the length of a dimension that grows; its scale is empty.
             length = 0 if grows else length
             scale = group.create_dataset(name, (length,), ">f4", track_order=True, **options)
             _make_scale(scale, f"{netcdf.NOT_A_VARIABLE.decode()}.{length:10d}", numbers[name])
@@ -290,7 +290,7 @@ class _Writing:
     def _variable(self, group: Any, plan: GroupPlan, one: _Planned, numbers: dict[str, int]) -> WritableDataset:
         name, dims = one.name, one.variable.dims
         own = dims[:1] == (name,) and (name in plan.made or (plan.path, name) in self.scales)
-        # A variable with the name of a dimension that is not its first is no coordinate.
+        # A variable with the name of a dimension that is not its first one is not a coordinate variable.
         clashes = not own and (name in plan.made or (plan.path, name) in self.scales)
         link = netcdf.NOT_A_COORDINATE + name if clashes else name
         known = group.get(link)
@@ -378,8 +378,8 @@ class _Counting:
         self._dataset, self._progress = dataset, progress
         self.shape, self.dtype, self.chunks = dataset.shape, dataset.dtype, dataset.chunks
 
-    def __setitem__(self, place: Index, values: npt.ArrayLike) -> None:
-        self._dataset[place] = values
+    def __setitem__(self, index: Index, values: npt.ArrayLike) -> None:
+        self._dataset[index] = values
         self._progress.add(np.asarray(values).nbytes)
 
 
@@ -414,7 +414,7 @@ def _fill_encoded(plan: GroupPlan, one: _Planned, dataset: WritableDataset | _Co
 
 
 def _fill_by_blocks(pairs: list[tuple[Any, WritableDataset | _Counting]]) -> None:
-    """Computes and writes Dask's arrays: by threads, or by other workers, whose results come here."""
+    """Computes and writes Dask's arrays: in threads of this process, or on other workers, which return the blocks."""
     import dask.array
 
     tools: Any = dask
@@ -427,8 +427,8 @@ def _fill_by_blocks(pairs: list[tuple[Any, WritableDataset | _Counting]]) -> Non
         most = max(1, _PIECE_BYTES * 4 // max(1, int(np.prod(array.chunksize)) * array.dtype.itemsize))
         for at in range(0, len(blocks), most):
             some = blocks[at : at + most]
-            for (place, _), values in zip(some, tools.compute(*(block for _, block in some)), strict=True):
-                dataset[place] = values
+            for (index, _), values in zip(some, tools.compute(*(block for _, block in some)), strict=True):
+                dataset[index] = values
 
 
 def set_attribute(owner: Any, name: str, value: object) -> None:

@@ -53,7 +53,7 @@ struct Declaring {
     backend: Option<String>,
 }
 
-/// Makes the record of an analysis: tries its source in the sandbox and signs it.
+/// Creates the record of an analysis: tries its source in the sandbox and signs it.
 #[pyfunction]
 #[pyo3(signature = (path, source, **keywords))]
 fn analysis_make<'py>(
@@ -83,7 +83,7 @@ fn analysis_make<'py>(
     Ok(PyBytes::new(py, &analysis.bytes))
 }
 
-/// Describes the record of an analysis: its contents, whether it may run here, and in which
+/// Describes the record of an analysis: its contents, whether it may run on this machine, and in which
 /// profile.
 #[pyfunction]
 fn analysis_look<'py>(py: Python<'py>, record: &[u8]) -> PyResult<Bound<'py, PyDict>> {
@@ -232,8 +232,8 @@ fn store_backfill(
     py.detach(look).map_err(|error| to_python(py, &error))
 }
 
-/// Returns the number of an epoch (default: the newest) and the number of its boxes that an
-/// analysis has not seen.
+/// Returns the number of an epoch (default: the newest) and the number of its boxes that an analysis has not
+/// processed.
 #[pyfunction]
 #[pyo3(signature = (path, record, epochs, epoch=None))]
 fn store_unseen(
@@ -253,8 +253,8 @@ fn store_unseen(
     py.detach(look).map_err(|error| to_python(py, &error))
 }
 
-/// Runs an analysis on some of the boxes that it has not seen of an epoch; returns a ticket, or
-/// None if it has seen them since.
+/// Runs an analysis on some of the boxes of an epoch that it has not processed; returns a ticket, or None if
+/// they have been processed in the meantime.
 #[pyfunction]
 fn store_look<'py>(
     py: Python<'py>,

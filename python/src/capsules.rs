@@ -56,7 +56,7 @@ pub(crate) fn truths(schema: &Bound<'_, PyCapsule>, array: &Bound<'_, PyCapsule>
     // SAFETY: the schema describes the array: the producer of the two capsules guarantees it.
     let data = unsafe { from_ffi(array, schema) }.map_err(|e| PyValueError::new_err(e.to_string()))?;
     if *data.data_type() != DataType::Boolean {
-        return Err(PyValueError::new_err(format!("{} where truth values should be", data.data_type())));
+        return Err(PyValueError::new_err(format!("expected booleans, got {}", data.data_type())));
     }
     Ok(BooleanArray::from(data))
 }

@@ -47,7 +47,8 @@ fn how(concat: Option<&Bound<'_, PyAny>>, skip: bool) -> PyResult<CollectOptions
     Ok(how)
 }
 
-/// Calls a Python function with the number of finished files. Its first exception is kept, and raised at the end.
+/// Calls a Python function with the number of finished files. Its first exception is kept, and raised at the
+/// end.
 fn reporter<'a>(
     progress: Option<&'a Py<PyAny>>,
     failed: &'a Mutex<Option<PyErr>>,
@@ -80,7 +81,7 @@ impl Collection {
 
 #[pymethods]
 impl Collection {
-    /// Makes a collection of files.
+    /// Creates a collection of files.
     #[staticmethod]
     #[pyo3(signature = (names, *, concat, skip, progress, **keywords))]
     fn collect(
@@ -152,7 +153,7 @@ impl Collection {
         self.lock().skipped().iter().map(|file| (file.name.clone(), file.reason.clone())).collect()
     }
 
-    /// Datasets of all files. Those whose lengths are shared have the same object.
+    /// Datasets of all files. Datasets that share their lengths have the same bytes object.
     fn variables<'py>(&self, py: Python<'py>) -> Vec<Variable<'py>> {
         let inner = self.lock();
         let mut lists: HashMap<*const u64, Bound<'py, PyBytes>> = HashMap::new();
@@ -177,7 +178,7 @@ impl Collection {
         described.collect()
     }
 
-    /// Reads datasets once, and keeps statistics of each file; files that have some are not read again.
+    /// Reads datasets once, and keeps statistics of each file; files that have statistics are not read again.
     #[pyo3(signature = (paths, *, progress))]
     fn gather(&self, py: Python<'_>, paths: Vec<Vec<u8>>, progress: Option<Py<PyAny>>) -> PyResult<()> {
         let failed = Mutex::new(None);
@@ -197,8 +198,8 @@ impl Collection {
         self.lock().paths_with_statistics().iter().map(|path| PyBytes::new(py, path)).collect()
     }
 
-    /// Statistics of a dataset in each file, as numbers of `like`: count, number of NaN, minimum, maximum. None if
-    /// there are none.
+    /// Statistics of a dataset in each file, as numbers of the type of `like`: count, number of NaN, minimum,
+    /// maximum. None if there are none.
     fn statistics<'py>(
         &self,
         py: Python<'py>,
@@ -216,8 +217,8 @@ impl Collection {
         described.collect::<PyResult<_>>().map(Some)
     }
 
-    /// Returns for each of some files, with their numbers and the numbers of elements, whether it may have elements
-    /// that match a predicate; None if there are no statistics.
+    /// Returns for each of some files, given as pairs of its number and its number of elements, whether it
+    /// may have elements that match a predicate; None if there are no statistics.
     fn may_match(
         &self,
         py: Python<'_>,
@@ -327,7 +328,7 @@ impl Collection {
         Ok(found.map(|inner| Self { inner: Mutex::new(inner), options }))
     }
 
-    /// Writes the collection as the finished part of one.
+    /// Saves the collection as the finished part of one that is still being collected.
     fn save_part(
         &self,
         py: Python<'_>,
@@ -346,7 +347,7 @@ impl Collection {
         py.detach(|| Inner::delete_part(&path, &self.options)).map_err(|e| to_python(py, &e))
     }
 
-    /// Digest of all but the names of the files.
+    /// Digest of the collection without the names of the files.
     fn digest(&self, py: Python<'_>) -> PyResult<String> {
         py.detach(|| self.lock().digest()).map_err(|error| to_python(py, &error))
     }

@@ -103,8 +103,9 @@ impl Dataset {
         chunks.collect()
     }
 
-    /// Returns the places of the layers of chunks along an axis that have the elements from `start` to
-    /// `stop`, each with a digest of where its chunks are stored.
+    /// Returns where the elements from `start` to `stop` on an axis are stored: for each index of chunks on
+    /// the axis, that index and a digest of the locations of its chunks. Contiguous data: 0 and their
+    /// address.
     fn placement(&self, py: Python<'_>, axis: usize, start: u64, stop: u64) -> PyResult<Vec<(u64, u64)>> {
         py.detach(|| self.0.placement(axis, &(start..stop))).map_err(|e| to_python(py, &e))
     }
@@ -231,7 +232,7 @@ fn read(
 type Read<'py> =
     (PyRef<'py, Dataset>, PyRef<'py, Selection>, Option<PyRef<'py, Conversion>>, Bound<'py, PyAny>);
 
-/// Does several reads in one batch, each like `Dataset.read`.
+/// Performs several reads in one batch, each like `Dataset.read`.
 #[pyfunction]
 pub(crate) fn read_many(py: Python<'_>, reads: Vec<Read<'_>>) -> PyResult<()> {
     let choices = reads.iter().map(|(dataset, selection, ..)| selection.within(dataset.0.dims()));
@@ -264,8 +265,8 @@ pub(crate) fn describe_mappings<'py>(
     mappings.collect()
 }
 
-/// Converts a name to Python: `%b` stands for the block's number, and `%%` for a percent sign in a
-/// name with blocks.
+/// Converts a name to Python. In a name with blocks, `%b` stands for the block's number, and `%%` for a
+/// percent sign.
 fn source_name<'py>(py: Python<'py>, name: &SourceName) -> PyResult<Bound<'py, PyAny>> {
     let parts: Vec<&[u8]> = name.parts.iter().map(|part| part.as_bytes()).collect();
     names::decode(py, &parts.join(&b"%b"[..]))

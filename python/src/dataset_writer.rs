@@ -21,7 +21,7 @@ use std::sync::{Mutex, PoisonError};
 pub(crate) struct DatasetWriter {
     file: write::Writer,
     dataset: write::DatasetWriter,
-    /// Cached handle for reading, and the file's change counter when it was made.
+    /// Cached handle for reading, and the file's change counter when the handle was opened.
     read: Mutex<Option<(u64, hyperchunk::Dataset)>>,
 }
 
@@ -46,7 +46,9 @@ fn direct<'py>(
 ) -> PyResult<(Bound<'py, PyAny>, usize, u32)> {
     let parts = chunk.cast::<PyTuple>()?;
     if !(2..=3).contains(&parts.len()) {
-        return Err(PyValueError::new_err("a chunk is an offset, its bytes and, maybe, a filter mask"));
+        return Err(PyValueError::new_err(
+            "a chunk must be a tuple of an offset, its bytes and, optionally, a filter mask",
+        ));
     }
     extract_offset(&parts.get_item(0)?, offsets)?;
     let mask = if parts.len() > 2 { parts.get_item(2)?.extract()? } else { 0 };
@@ -226,8 +228,8 @@ impl DatasetWriter {
 
     // --- Writing ---
 
-    /// Writes a selection from a buffer of exactly its size; `memory` gives the conversion from
-    /// another element type.
+    /// Writes a selection from a buffer of exactly its size; `memory` is the type of the buffer's elements if
+    /// it differs from the dataset's.
     fn write(
         &self,
         py: Python<'_>,
@@ -331,12 +333,14 @@ impl DatasetWriter {
     /// decoding them.
     fn copy_chunks(&self, py: Python<'_>, source: &Dataset) -> PyResult<()> {
         self.run(py, |dataset| {
-            let Some(chunked) = source.0.chunked() else { return Err(Error::invalid("no chunks")) };
+            let Some(chunked) = source.0.chunked() else {
+                return Err(Error::invalid("the source is not stored in chunks"));
+            };
             let pipeline = source.0.pipeline();
             if chunked.edge_chunks_unfiltered && !pipeline.is_empty() {
-                // The source knows which of its chunks are at the edge; the destination has no
-                // partial edge chunks.
-                return Err(Error::unsupported("chunks whose filters depend on where they lie"));
+                // The source does not filter partial edge chunks, which their masks do not show; the
+                // destination would take them for filtered ones.
+                return Err(Error::unsupported("the source does not filter its partial edge chunks"));
             }
             let mut chunks = source.0.chunks()?;
             chunks.sort_by_key(|chunk| chunk.address);

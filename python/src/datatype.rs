@@ -75,7 +75,7 @@ impl Conversion {
                     || stored.len() != count.saturating_mul(self.from)
                 {
                     let message = format!(
-                        "{} bytes of elements of {}, {} bytes for them",
+                        "cannot convert {} bytes of elements of {} bytes into a buffer of {} bytes",
                         stored.len(),
                         self.from,
                         out.len()
@@ -263,7 +263,7 @@ const DEPTH: usize = 64;
 
 fn parse(description: &Bound<'_, PyTuple>, depth: usize) -> PyResult<model::Datatype> {
     if depth > DEPTH {
-        return Err(PyValueError::new_err("a datatype that nests too deep"));
+        return Err(PyValueError::new_err("the datatype is nested too deeply"));
     }
     let item = |index: usize| description.get_item(index);
     let number = |index: usize| item(index)?.extract::<u16>();

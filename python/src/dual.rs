@@ -1,4 +1,4 @@
-//! Writers of dual files, which are HDF5 and Arrow at once.
+//! Writers of dual files, which are valid as HDF5 and as Arrow.
 
 use crate::datatype::Datatype;
 use crate::errors::{opening, to_python};
@@ -16,7 +16,7 @@ use pyo3::types::{PyCapsule, PyDict};
 use std::path::PathBuf;
 use std::sync::Mutex;
 
-/// Writer of a file that is HDF5 and Arrow at once.
+/// Writer of a dual file.
 #[pyclass(frozen, module = "hyperchunk._core")]
 #[derive(Debug)]
 pub(crate) struct DualWriter(dual::DualWriter);
@@ -45,7 +45,7 @@ impl ArrowStream {
         Ok(Self { reader: Mutex::new(Some(Box::new(reader))), schema })
     }
 
-    /// Makes a stream of the one batch in a pair of capsules.
+    /// Creates a stream of the one batch in a pair of capsules.
     #[staticmethod]
     fn from_array(schema: &Bound<'_, PyCapsule>, array: &Bound<'_, PyCapsule>) -> PyResult<Self> {
         let wrong = |error: ArrowError| PyValueError::new_err(error.to_string());
@@ -64,7 +64,7 @@ impl ArrowStream {
         Ok(Self { reader: Mutex::new(Some(batches)), schema })
     }
 
-    /// Makes a stream with the columns of a capsule and no batches.
+    /// Creates a stream with the columns of a capsule and no batches.
     #[staticmethod]
     fn from_schema(schema: &Bound<'_, PyCapsule>) -> PyResult<Self> {
         let pointer = schema.pointer_checked(Some(c"arrow_schema"))?;
@@ -140,7 +140,7 @@ impl DualWriter {
         made.map(Self).map_err(|e| opening(py, &e))
     }
 
-    /// Appends all rows of a stream. `rows`: their number, if known.
+    /// Appends all rows of a stream; `rows` is their number, if known.
     #[pyo3(signature = (stream, rows=None))]
     fn append_stream(&self, py: Python<'_>, stream: &ArrowStream, rows: Option<u64>) -> PyResult<u64> {
         let reader = stream.reader.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
@@ -149,7 +149,8 @@ impl DualWriter {
         self.run(py, |file| {
             let mut added = 0;
             for batch in reader {
-                let batch = batch.map_err(|error| Error::invalid(format!("the Arrow stream: {error}")))?;
+                let batch = batch
+                    .map_err(|error| Error::invalid(format!("cannot read the Arrow stream: {error}")))?;
                 file.append_first(&batch, rows)?;
                 added += batch.num_rows() as u64;
             }
@@ -157,7 +158,7 @@ impl DualWriter {
         })
     }
 
-    /// Appends rows: for each column an object whose memory has its values as they are stored.
+    /// Appends rows: each column is an object whose memory has its values in stored form.
     fn append_arrays(&self, py: Python<'_>, arrays: Vec<Bound<'_, PyAny>>, rows: usize) -> PyResult<()> {
         look_all(&arrays, |columns| {
             self.run(py, |file| file.append_stored(&columns, rows, Some(rows as u64)))
@@ -181,12 +182,12 @@ impl DualWriter {
         self.0.set_metadata(key, value);
     }
 
-    /// Returns the writer of the HDF5 side.
+    /// Returns the writer of the file as HDF5.
     fn writer(&self) -> Writer {
         Writer { file: self.0.writer().clone(), memory: None }
     }
 
-    /// Commits.
+    /// Commits the rows written until now.
     fn flush(&self, py: Python<'_>) -> PyResult<()> {
         self.run(py, dual::DualWriter::flush)
     }

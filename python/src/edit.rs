@@ -1,4 +1,4 @@
-//! Attaches, lists and verifies live datasets, and converts errors to exceptions.
+//! Live datasets for Python: attaching, listing and verifying them, and conversion of errors to exceptions.
 
 use hyperchunk_live::edit;
 use hyperchunk_udf::backend::Backend;
@@ -89,7 +89,7 @@ fn attach(
         let backend = match backend.as_deref() {
             None => None,
             Some("wasm") => Some(Backend::Wasm),
-            Some(_) => return Err(Error::new(ErrorKind::Syntax, "backend is None or \"wasm\"")),
+            Some(_) => return Err(Error::new(ErrorKind::Syntax, "backend must be None or \"wasm\"")),
         };
         let attributes = attributes.into_iter().map(|(name, value)| (name, value.into())).collect();
         let options = edit::Options {
@@ -107,7 +107,9 @@ fn attach(
         let program = match (&expression, &source) {
             (Some(text), _) => edit::Program::Expression(text),
             (None, Some(path)) => edit::Program::File(path),
-            (None, None) => return Err(Error::new(ErrorKind::Syntax, "give a source, or an expression")),
+            (None, None) => {
+                return Err(Error::new(ErrorKind::Syntax, "expected a source or an expression, got neither"));
+            }
         };
         let attached = edit::attach(&file, program, &outputs, &options)?;
         Ok(attached.into_iter().map(|a| a.json).collect())

@@ -28,7 +28,7 @@ fn class_name(kind: ErrorKind) -> &'static str {
     }
 }
 
-/// Makes an exception of a class of `hyperchunk.exceptions`.
+/// Creates an exception of a class of `hyperchunk.exceptions`.
 pub(crate) fn exception(py: Python<'_>, class: &str, error: &dyn std::fmt::Display) -> PyErr {
     let made = py
         .import("hyperchunk.exceptions")
@@ -48,13 +48,13 @@ static COMMAND: AtomicBool = AtomicBool::new(false);
 /// Exit status of a command that failed.
 const FAILED: i32 = 1;
 
-/// Runs a command; returns its exit status. An exception raised by a signal handler meanwhile is the result, unless
-/// the command had done its work by then.
+/// Runs a command; returns its exit status. If a signal handler raised an exception meanwhile, that is the
+/// result, unless the command had done its work by then.
 pub(crate) fn command(py: Python<'_>, work: impl FnOnce() -> i32) -> PyResult<i32> {
     COMMAND.store(true, Ordering::Relaxed);
     let status = work();
     COMMAND.store(false, Ordering::Relaxed);
-    // Also of a signal that no thread polled for.
+    // Includes the exception of a signal for which no thread polled.
     let raised = RAISED.take().or_else(|| py.check_signals().err());
     match raised {
         Some(error) if [FAILED, hyperchunk_cli::INTERRUPTED].contains(&status) => Err(error),

@@ -199,7 +199,7 @@ impl File {
         self.0.is_remote()
     }
 
-    /// True if a program is writing the file, by its marks or its journal.
+    /// True if a program is writing the file, according to its status flags or its journal.
     #[getter]
     fn is_written(&self) -> bool {
         self.0.is_written()
@@ -323,7 +323,7 @@ impl File {
             Ok(Some((self.0.dereference(&reference)?, reference)))
         });
         let Some((object, reference)) = found.map_err(|e: Error| to_python(py, &e))? else {
-            return Err(PyValueError::new_err("a null reference leads nowhere"));
+            return Err(PyValueError::new_err("cannot dereference a null reference"));
         };
         let elsewhere = !object.file().same(&self.0);
         let object = Object::new(Ok(object), elsewhere).map_err(|e| to_python(py, &e))?;

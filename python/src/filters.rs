@@ -41,7 +41,11 @@ impl Codec for PythonFilter {
             let found = self.decode.call1(py, arguments).map_err(failed)?;
             crate::memory::look(found.bind(py), |bytes| {
                 if bytes.len() > context.limit {
-                    let message = format!("{} bytes; at most {} may come out", bytes.len(), context.limit);
+                    let message = format!(
+                        "the function returned {} bytes; the limit is {}",
+                        bytes.len(),
+                        context.limit
+                    );
                     return Ok(Err(Error::limit(message)));
                 }
                 output.extend_from_slice(bytes);
@@ -56,7 +60,9 @@ impl Codec for PythonFilter {
 #[pyfunction]
 pub(crate) fn register_filter(number: u16, decode: Py<PyAny>, name: &str) -> PyResult<()> {
     if number == 0 {
-        return Err(PyValueError::new_err("filter 0 stands for no filter: give the number of the filter"));
+        return Err(PyValueError::new_err(
+            "filter 0 is not valid: expected the registered number of the filter",
+        ));
     }
     // A filter is never unregistered.
     let name: &'static str = Box::leak(name.to_owned().into_boxed_str());

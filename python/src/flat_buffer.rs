@@ -1,7 +1,7 @@
-//! Flat buffer by which a Python function sees a dataset.
+//! Flat buffer through which a Python function accesses a dataset.
 //!
-//! Elements come out as Python numbers, so that scalar code computes as it did under HDF5-UDF.
-//! Slices, arithmetic and `numpy.asarray` see the same memory as NumPy arrays.
+//! Elements are returned as Python numbers, so that scalar code computes as it did under HDF5-UDF. Slices,
+//! arithmetic and `numpy.asarray` see the same memory as NumPy arrays.
 
 use crate::flat_slots;
 use hyperchunk_udf::datatype::ElementType;
@@ -43,8 +43,8 @@ macro_rules! read {
 }
 
 impl FlatBuffer {
-    /// Makes the buffer of a slot: numbers in row-major order, or the bytes of elements that are
-    /// not numbers.
+    /// Creates the buffer of a slot: numbers in row-major order, or the bytes of elements that are not
+    /// numbers.
     pub(crate) fn new(slot: &CallSlot<'_>, dims: Py<PyTuple>) -> Self {
         let datatype = slot.datatype.flat_number().unwrap_or(ElementType::UInt8);
         let elements = usize::try_from(slot.count).unwrap_or(0);
@@ -255,10 +255,10 @@ impl FlatBuffer {
     fn text_at<'py>(&self, py: Python<'py>, at: usize) -> PyResult<Bound<'py, PyBytes>> {
         let inside = at.checked_add(size_of::<usize>()).is_some_and(|end| end <= self.count);
         if self.datatype != ElementType::UInt8 || self.writable || !inside {
-            return Err(PyIndexError::new_err("no string is here"));
+            return Err(PyIndexError::new_err("no string has its address here"));
         }
-        // SAFETY: inside the buffer. The host has put addresses of terminated strings into inputs,
-        // which are never written; if one is wrong, only this locked-down process suffers.
+        // SAFETY: inside the buffer. The host has put addresses of terminated strings into inputs, which are
+        // never written; if an address is wrong, only this sandboxed process crashes.
         let text = unsafe {
             let pointer = self.data.add(at).cast::<*const std::ffi::c_char>().read_unaligned();
             if pointer.is_null() { c"" } else { CStr::from_ptr(pointer) }

@@ -30,7 +30,7 @@ impl PythonBatches {
             Ok(found) => {
                 let batch = found.extract::<PyRef<'_, Batch>>()?.0.clone();
                 let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-                // Files differ in what the metadata say of their datasets, not in the types.
+                // The files' metadata about datasets may differ, but not the types.
                 let schema = SchemaRef::clone(&self.schema);
                 let batch = RecordBatch::try_new_with_options(schema, batch.columns().to_vec(), &options);
                 batch.map(Some).map_err(|error| PyValueError::new_err(error.to_string()))
@@ -54,13 +54,13 @@ impl Iterator for PythonBatches {
 impl JoinedBatches {
     fn take(&self) -> PyResult<PythonBatches> {
         let batches = self.batches.lock().unwrap_or_else(PoisonError::into_inner).take();
-        batches.ok_or_else(|| PyValueError::new_err("these rows were given already"))
+        batches.ok_or_else(|| PyValueError::new_err("these rows were already consumed"))
     }
 }
 
 #[pymethods]
 impl JoinedBatches {
-    /// Makes a stream of a schema in a capsule, and an iterator over batches.
+    /// Creates a stream of a schema in a capsule and an iterator over batches.
     #[new]
     fn new(schema: &Bound<'_, PyCapsule>, batches: Py<PyAny>) -> PyResult<Self> {
         let schema = Arc::new(import_schema(schema)?);

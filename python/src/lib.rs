@@ -68,7 +68,8 @@ fn set_package_dir(#[pyo3(from_py_with = paths::path)] folder: PathBuf) {
     hyperchunk_udf::host::set_package_dir(folder);
 }
 
-/// A text of a file for a terminal: characters that a terminal obeys or does not show are written out.
+/// Returns a text of a file for display on a terminal: control characters and invisible characters are
+/// escaped.
 #[pyfunction]
 fn printable(text: &str) -> String {
     hyperchunk_udf::escape::escape(text, usize::MAX)

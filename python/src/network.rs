@@ -31,7 +31,7 @@ pub(crate) fn options(settings: &Bound<'_, PyDict>) -> PyResult<RemoteOptions> {
             "parts_at_once" => options.parts_at_once = value.extract::<usize>()?.max(1),
             "over_read" => options.over_read = value.extract()?,
             other => {
-                return Err(PyTypeError::new_err(format!("unknown option of the network: {other:?}")));
+                return Err(PyTypeError::new_err(format!("unknown network option: {other:?}")));
             }
         }
     }
@@ -79,7 +79,7 @@ impl PythonSource {
             let length = found.get(place).map_or(0, |bytes| bytes.len() as u64);
             if length != range.end - range.start {
                 let message =
-                    format!("the source gave {length} bytes instead of {}", range.end - range.start);
+                    format!("the source returned {length} bytes instead of {}", range.end - range.start);
                 return Err(Error::new(ErrorKind::Io, message).at(range.start));
             }
             self.counters.bytes.fetch_add(length, Ordering::Relaxed);

@@ -27,7 +27,7 @@ pub(crate) struct Node {
     pub(crate) id: NodeId,
 }
 
-/// Flag of a provisional address: objects get their real addresses late, at the commit.
+/// Flag of a provisional address: objects get their real addresses only at the commit.
 const NUMBERED: u64 = 1 << 63;
 
 /// Keyword arguments for creating a dataset.
@@ -87,7 +87,7 @@ impl Options<'_> {
                 "alloc" => FillTime::Allocation,
                 "never" => FillTime::Never,
                 "ifset" => FillTime::IfSet,
-                other => return Err(PyValueError::new_err(format!("unknown time to fill: {other}"))),
+                other => return Err(PyValueError::new_err(format!("unknown fill time: {other}"))),
             },
         };
         options.track_order = self.track_order;
@@ -266,8 +266,8 @@ impl Node {
         self.run(py, |file, id| file.attribute_names(id)).map(|names| names.len())
     }
 
-    /// Sets an attribute: `shape` is None for a null dataspace; `data` are the elements as stored.
-    /// With `last`, it becomes the last in the order of creation, also if one of its name exists.
+    /// Sets an attribute: `shape` is None for a null dataspace; `data` are the elements as stored. With
+    /// `last`, the attribute becomes the last in creation order, even if one with its name exists.
     #[pyo3(signature = (name, datatype, shape, data, *, utf8, committed=None, last=false))]
     #[expect(clippy::too_many_arguments, reason = "what an attribute is made of")]
     fn set_attribute(

@@ -119,7 +119,7 @@ impl Object {
         pairs.collect()
     }
 
-    /// Returns the names of all attributes, in the same order.
+    /// Returns the names of all attributes, in the order of `attributes`.
     fn attribute_names<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let all = self.run(py, hyperchunk::Object::attribute_names)?;
         let all = all.iter().map(|name| names::decode(py, name.as_bytes()));

@@ -27,7 +27,7 @@ impl OutputFile {
 
 #[pymethods]
 impl OutputFile {
-    /// Starts a file. `inputs` are files that it must not be.
+    /// Starts a file. `inputs` are files that it must not replace.
     #[new]
     fn new(
         py: Python<'_>,
@@ -49,7 +49,7 @@ impl OutputFile {
     /// Appends bytes.
     fn write(&self, py: Python<'_>, data: &[u8]) -> PyResult<()> {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        let closed = || std::io::Error::other("it is closed");
+        let closed = || std::io::Error::other("the file is closed");
         let written = inner.as_mut().ok_or_else(closed).and_then(|out| out.write_all(data));
         written.map_err(|error| to_python(py, &self.failed(&error)))
     }
@@ -125,8 +125,8 @@ pub(crate) fn put_output(
     py.detach(|| output::put(&made, &path, overwrite)).map_err(|error| to_python(py, &error))
 }
 
-/// Refuses an output that exists, unless it may be replaced, that is one of the inputs, or whose folder is missing or
-/// reached through another user's link.
+/// Raises an error for an output that exists (unless it may be replaced), that is one of the inputs, or whose
+/// folder is missing or reached through another user's link.
 #[pyfunction]
 pub(crate) fn check_output(
     py: Python<'_>,

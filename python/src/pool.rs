@@ -61,7 +61,8 @@ impl Pool {
     /// Creates an object of up to `size` bytes and returns its writer.
     fn begin(&self, py: Python<'_>, name: &str, size: u64) -> PyResult<PoolWriter> {
         let writer = py.detach(|| self.0.begin(name, size)).map_err(|e| to_python(py, &e))?;
-        let size = usize::try_from(size).map_err(|_| PyValueError::new_err("larger than memory"))?;
+        let size =
+            usize::try_from(size).map_err(|_| PyValueError::new_err("the size is larger than memory"))?;
         Ok(PoolWriter { size, state: Mutex::new((Some(writer), 0)) })
     }
 
@@ -132,9 +133,13 @@ impl PoolWriter {
     fn seal(&self, py: Python<'_>, length: Option<u64>) -> PyResult<()> {
         let length = length.unwrap_or(self.size as u64);
         if length > self.size as u64 {
-            return Err(PyValueError::new_err(format!("{length} bytes of {}", self.size)));
+            return Err(PyValueError::new_err(format!(
+                "cannot seal {length} bytes of an object of {} bytes",
+                self.size
+            )));
         }
-        let writer = self.taken()?.ok_or_else(|| PyValueError::new_err("it is sealed, or given up"))?;
+        let writer =
+            self.taken()?.ok_or_else(|| PyValueError::new_err("the object is sealed or discarded"))?;
         py.detach(|| writer.seal(length)).map_err(|e| to_python(py, &e))
     }
 
@@ -154,7 +159,7 @@ impl PoolWriter {
         let start = {
             let mut state = me.state.lock().unwrap_or_else(PoisonError::into_inner);
             let Some(writer) = &state.0 else {
-                return Err(PyBufferError::new_err("it is sealed, or given up"));
+                return Err(PyBufferError::new_err("the object is sealed or discarded"));
             };
             let start = writer.start();
             state.1 += 1;

@@ -63,7 +63,7 @@ fn run<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T> + Send) -> PyRe
 
 #[pymethods]
 impl Query {
-    /// Queries a dataset, or a box of it; with `or_all`, one without statistics, too.
+    /// Queries a dataset, or a box of it; with `or_all`, also a dataset without statistics.
     #[new]
     #[pyo3(signature = (dataset, predicate, slab, or_all=false))]
     fn new(

@@ -1,4 +1,4 @@
-//! The computing time that several reads of one call share.
+//! Computing time that several reads of one call share.
 
 use hyperchunk::live::{Spent, within_read};
 use pyo3::prelude::*;
@@ -12,13 +12,13 @@ pub(crate) struct ReadBudget(Arc<Spent>);
 
 #[pymethods]
 impl ReadBudget {
-    /// Opens an account.
+    /// Creates an empty account.
     #[new]
     fn new() -> Self {
         Self(Arc::default())
     }
 
-    /// Calls a function, whose reads on this thread are parts of one read.
+    /// Calls a function; its reads on this thread count as parts of one read.
     #[pyo3(signature = (function, *arguments))]
     fn run<'py>(
         &self,

@@ -5,7 +5,7 @@ use hyperchunk::salvage::SalvageOptions;
 use pyo3::prelude::*;
 use std::path::PathBuf;
 
-/// Copies what is whole in a damaged file to a new one; returns the report as JSON.
+/// Copies the intact parts of a damaged file to a new one; returns the report as JSON.
 #[pyfunction]
 #[pyo3(signature = (path, output, partial, overwrite, threads))]
 pub(crate) fn salvage(

@@ -16,7 +16,7 @@ pub(crate) struct Selection(Wanted);
 
 #[derive(Debug, PartialEq)]
 enum Wanted {
-    /// A selection made by the caller.
+    /// A selection requested by the caller.
     Asked(select::Selection),
     /// A selection as a file stores it.
     Stored(StoredSelection),
@@ -49,7 +49,9 @@ impl Selection {
                 Some(slabs) => StoredSelection::Regular(slabs),
                 None => boxes(axes)?,
             },
-            Wanted::Asked(_) => return Err(Error::unsupported("to store a selection of boxes anywhere")),
+            Wanted::Asked(_) => {
+                return Err(Error::unsupported("cannot store a selection of arbitrary boxes"));
+            }
         })
     }
 }
@@ -71,7 +73,7 @@ fn boxes(axes: &[Axis]) -> Result<StoredSelection> {
     let count = spans.iter().try_fold(1_usize, |count, spans| count.checked_mul(spans.len()));
     let rank = axes.len();
     let Some(count) = count.filter(|count| count.saturating_mul(2 * rank) <= MOST_CORNERS) else {
-        return Err(Error::limit("a selection of more boxes than are stored in a file"));
+        return Err(Error::limit("the selection has too many boxes to be stored in a file"));
     };
     let mut corners = Vec::with_capacity(count * 2 * rank);
     for number in 0..count {
@@ -97,7 +99,7 @@ fn spans(axis: &Axis) -> Result<Vec<(u64, u64)>> {
         Axis::Range { start, stride, count, block } => {
             let first = |number| start + number * stride;
             if *count > MOST_CORNERS as u64 {
-                return Err(Error::limit("a selection of more boxes than are stored in a file"));
+                return Err(Error::limit("the selection has too many boxes to be stored in a file"));
             }
             Ok((0..*count).map(|number| (first(number), first(number) + block - 1)).collect())
         }
@@ -111,7 +113,7 @@ fn spans(axis: &Axis) -> Result<Vec<(u64, u64)>> {
             }
             Ok(spans)
         }
-        _ => Err(Error::unsupported("to store such a selection")),
+        _ => Err(Error::unsupported("cannot store such a selection")),
     }
 }
 
@@ -127,8 +129,8 @@ fn numbers(bytes: &[u8]) -> Vec<u64> {
     bytes.chunks_exact(8).map(|number| u64::from_ne_bytes(number.try_into().unwrap_or_default())).collect()
 }
 
-/// Makes a selection from `start, step, count` for each dimension: `count` indices, every `step`th
-/// from `start`.
+/// Creates a selection from `start, step, count` for each dimension: `count` indices, every `step`th from
+/// `start`.
 pub(crate) fn slab(numbers: &[u64]) -> select::Selection {
     let axes = numbers.chunks_exact(3).map(|axis| match axis {
         [start, step, count] => Axis::steps(*start, *step, *count),
@@ -161,7 +163,7 @@ impl Selection {
         Self(Wanted::Asked(select::Selection::Points { rank, coordinates: numbers(coordinates) }))
     }
 
-    /// Makes a selection from its form in a file; see `describe`.
+    /// Creates a selection from its form in a file, as `description` returns it.
     #[staticmethod]
     fn selected(description: &Bound<'_, PyTuple>) -> PyResult<Self> {
         parse(description).map(|selection| Self(Wanted::Stored(selection)))

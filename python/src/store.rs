@@ -32,8 +32,8 @@ fn known_store(known: &KnownStore) -> StoreKnown {
     (known.store.to_string(), known.epoch, seen)
 }
 
-/// Makes the location of a store: the path of the file itself (`store_real_file`), or a URL with
-/// its network options.
+/// Returns the location of a store: the path of the file itself (`store_real_file`), or a URL with its
+/// network options.
 fn site(path: &Path, network: Option<&Bound<'_, PyDict>>) -> PyResult<SiteBuf> {
     let remote = network.map(crate::network::options).transpose()?.unwrap_or_default();
     Ok(SiteBuf::new(path, &remote))
@@ -65,7 +65,7 @@ pub(crate) struct StoreDefinition {
 
 #[pymethods]
 impl StoreDefinition {
-    /// Takes the keywords of `Node.create_dataset`.
+    /// Creates a definition from the keywords of `Node.create_dataset`.
     #[new]
     #[pyo3(signature = (path, incarnation, **keywords))]
     fn new(
@@ -77,7 +77,7 @@ impl StoreDefinition {
         let missing = || PyValueError::new_err("the options are missing");
         let options = keywords.ok_or_else(missing)?.extract::<Options<'_>>()?.dataset(py)?;
         let Dataspace::Simple { dims, max } = options.dataspace else {
-            return Err(PyValueError::new_err("a dataset of a store has dimensions"));
+            return Err(PyValueError::new_err("a dataset of a store must have dimensions"));
         };
         let chunk = if let NewLayout::Chunked(chunk) = options.layout { Some(chunk) } else { None };
         let definition = Definition {
@@ -241,8 +241,8 @@ impl StoreWriter {
         };
         options.known = match given.known {
             Some((store, epoch, seen)) => {
-                let store =
-                    StoreId::from_hex(&store).ok_or_else(|| PyValueError::new_err("the id of a store"))?;
+                let store = StoreId::from_hex(&store)
+                    .ok_or_else(|| PyValueError::new_err("invalid id of a store"))?;
                 let seen = seen.map(|(inode, size, modified)| FileStamp { inode, size, modified });
                 Some(KnownStore { store, epoch, seen })
             }
@@ -277,13 +277,13 @@ impl StoreWriter {
         self.log.id().to_string()
     }
 
-    /// Path of its log.
+    /// Path of the writer's log.
     #[getter]
     fn log(&self) -> PathBuf {
         self.log.log().to_owned()
     }
 
-    /// Arrow files that it has written.
+    /// Arrow files that the writer has written.
     #[getter]
     fn fragments(&self) -> Vec<PathBuf> {
         self.log.fragments()
@@ -344,8 +344,7 @@ impl StoreWriter {
         })
     }
 
-    /// Writes `start, step, count` for each dimension: `count` indices, every `step`th from
-    /// `start`.
+    /// Writes to `start, step, count` for each dimension: `count` indices, every `step`th from `start`.
     fn write_slab(
         &self,
         py: Python<'_>,
@@ -501,7 +500,8 @@ impl StoreBegun {
         sync: &str,
     ) -> PyResult<(StoreKnown, FreshStore)> {
         let sync = self::sync(sync)?;
-        let begun = self.begun.take().ok_or_else(|| PyValueError::new_err("the store is made already"))?;
+        let begun =
+            self.begun.take().ok_or_else(|| PyValueError::new_err("the store was already created"))?;
         let definitions: Vec<Definition> = definitions.iter().map(|one| one.definition.clone()).collect();
         let made = py.detach(|| begun.create(&definitions, image.as_deref(), sync));
         let fresh = made.map_err(|e| opening(py, &e))?;

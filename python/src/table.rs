@@ -114,7 +114,7 @@ impl Table {
 
 #[pymethods]
 impl Table {
-    /// Makes a table of a dataset or a group.
+    /// Creates a table of a dataset or a group.
     #[staticmethod]
     #[pyo3(signature = (object, columns, rows, looks, mapped, batch_rows))]
     fn from_object(
@@ -254,7 +254,7 @@ impl Table {
         Ok(found.into_iter().map(|storage| (storage.column, storage.zero_copy, storage.copied)).collect())
     }
 
-    /// Returns the address ranges at which its files are mapped: first and last address.
+    /// Returns the address ranges at which the table's files are mapped: first and last address.
     fn mapped_memory(&self) -> Vec<(usize, usize)> {
         self.0.mapped_memory().into_iter().map(|range| (range.start, range.end)).collect()
     }
@@ -387,7 +387,7 @@ impl Chosen {
         // The protocol allows ignoring the request: rows have the types of their table.
         drop(requested_schema);
         let reader = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let reader = reader.ok_or_else(|| PyValueError::new_err("these rows were given already"))?;
+        let reader = reader.ok_or_else(|| PyValueError::new_err("these rows were already consumed"))?;
         export_stream(py, reader)
     }
 }
@@ -405,8 +405,8 @@ impl ScanPart {
         Batch(self.0.first().clone())
     }
 
-    /// Returns the wanted columns of the rows for which a boolean Arrow array (two capsules) is
-    /// true; of all rows without one.
+    /// Returns the wanted columns of the rows for which a boolean Arrow array (two capsules) is true; without
+    /// an array, of all rows.
     #[pyo3(signature = (mask=None))]
     fn chosen(&self, py: Python<'_>, mask: Option<Capsules<'_>>) -> PyResult<Batch> {
         let mask = mask.map(|(schema, array)| truths(&schema, &array)).transpose()?;
@@ -470,7 +470,11 @@ pub(crate) fn asked(py: Python<'_>, predicate: &str, nan: &str) -> PyResult<(Pre
     let nan = match nan {
         "unordered" => Nan::Unordered,
         "largest" => Nan::Largest,
-        other => return Err(PyValueError::new_err(format!("NaN is unordered or largest, not {other:?}"))),
+        other => {
+            return Err(PyValueError::new_err(format!(
+                "nan must be 'unordered' or 'largest', not {other:?}"
+            )));
+        }
     };
     let predicate = Predicate::parse_text(predicate).map_err(|e| to_python(py, &e))?;
     Ok((predicate, nan))
@@ -505,7 +509,7 @@ fn conversion(given: &[String]) -> PyResult<ConversionOptions> {
             "compounds=struct" => conversion.compounds = Compounds::Struct,
             other => {
                 let message = format!(
-                    "{other}: there are cells=tensor|list, strings=text|stored, half=float16|float32, \
+                    "unknown option {other}: there are cells=tensor|list, strings=text|stored, half=float16|float32, \
                      enums=values|dictionary, compounds=columns|struct"
                 );
                 return Err(PyValueError::new_err(message));

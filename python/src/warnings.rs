@@ -26,7 +26,7 @@ fn take() -> Vec<String> {
     std::mem::take(&mut *WAITING.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// Issues all pending warnings; returns -1 with an exception set if a warning is turned into one.
+/// Issues all pending warnings; returns -1 with an exception set if a warning filter raises one.
 extern "C" fn warn(_: *mut c_void) -> c_int {
     Python::attach(|py| {
         for text in take() {

@@ -55,8 +55,8 @@ fn fork(lib: &Bound<'_, PyAny>) -> Result<i32> {
     pid.map_err(|e| Error::new(ErrorKind::Worker, format!("the worker's Python cannot fork: {e}")))
 }
 
-/// Makes the calling process the parent of workers, including those whose own parent exits. It was
-/// started by the process `host` and ends with it.
+/// Makes the calling process the parent of workers whose own parent exits, and ends it when its own parent,
+/// the process `host`, ends.
 #[pyfunction]
 pub(crate) fn adopt_orphans(host: i32) -> PyResult<()> {
     let adopt = || {
@@ -70,8 +70,9 @@ pub(crate) fn adopt_orphans(host: i32) -> PyResult<()> {
 fn preload<'a>(lib: &Bound<'_, PyAny>, modules: impl Iterator<Item = &'a String>) -> Result<()> {
     for module in modules {
         lib.py().import(module.as_str()).and_then(|_| lib.call_method1("_warm", (module,))).map_err(|e| {
-            let text =
-                format!("the profile grants `import {module}`, and the worker's Python cannot do it: {e}");
+            let text = format!(
+                "the profile grants `import {module}`, but the worker's Python cannot import it: {e}"
+            );
             Error::new(ErrorKind::Worker, text)
         })?;
     }
@@ -185,7 +186,9 @@ impl PythonRuntime {
         let starts = slots.iter().map(|slot| PyTuple::new(py, slot.start)).collect::<PyResult<Vec<_>>>()?;
         lib.setattr("_starts", starts)?;
         let Some(entry) = &self.entry else {
-            return Err(pyo3::exceptions::PyRuntimeError::new_err("called before it was loaded"));
+            return Err(pyo3::exceptions::PyRuntimeError::new_err(
+                "the function was called before it was loaded",
+            ));
         };
         let outcome = entry.bind(py).call0();
         for flush in &self.flush {
@@ -204,7 +207,7 @@ fn unmarshal<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyAny>> 
         let version: String = py.import("sys")?.getattr("version")?.extract()?;
         let version = version.split(' ').next().unwrap_or_default();
         let text = format!(
-            "the bytecode was made by another version of Python than {version}, which runs functions here; set HYPERCHUNK_PYTHON to one of that version, or attach the source anew"
+            "the bytecode was made by another version of Python than {version}, which runs functions here; set HYPERCHUNK_PYTHON to one of that version, or attach the source again"
         );
         return Err(pyo3::exceptions::PyImportError::new_err(text));
     }

@@ -23,7 +23,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct Writer {
     pub(crate) file: write::Writer,
-    /// Its bytes, if it is in memory.
+    /// The bytes of the file, if it is in memory.
     pub(crate) memory: Option<Arc<MemorySink>>,
 }
 
@@ -186,7 +186,7 @@ impl Writer {
         self.memory.as_ref().map(|memory| PyBytes::new(py, &memory.bytes()))
     }
 
-    /// Commits the data written so far.
+    /// Commits the data written until now.
     fn flush(&self, py: Python<'_>) -> PyResult<()> {
         self.run(py, write::Writer::flush)
     }
@@ -237,9 +237,9 @@ impl Writer {
         self.run(py, write::Writer::snapshot).map(File)
     }
 
-    /// Stores strings or sequences and returns the elements that point to them: `counts` holds the
-    /// number of elements of each, `size` the bytes of an element. With `empty_is_null`, an empty
-    /// one is null, as in libhdf5's sequences, not its strings.
+    /// Stores strings or sequences and returns the elements that point to them: `counts` holds the number of
+    /// elements of each, `size` the bytes of an element. With `empty_is_null`, an empty one is stored as
+    /// null, as libhdf5 does for sequences but not for strings.
     fn store<'py>(
         &self,
         py: Python<'py>,
@@ -254,9 +254,9 @@ impl Writer {
                 let mut handles = Vec::with_capacity(counts.len().saturating_mul(16));
                 for count in &counts {
                     let cut = count.checked_mul(size).and_then(|bytes| rest.split_at_checked(bytes));
-                    let (bytes, behind) =
-                        cut.ok_or_else(|| Error::invalid("sequences that end too early"))?;
-                    rest = behind;
+                    let (bytes, after) =
+                        cut.ok_or_else(|| Error::invalid("the data end before the last sequence"))?;
+                    rest = after;
                     handles.extend_from_slice(&if *count == 0 && empty_is_null {
                         [0; 16]
                     } else {
@@ -341,11 +341,11 @@ impl Writer {
             let Some(reference) = snapshot.reference(kind, raw)? else { return Ok(None) };
             let object = snapshot.dereference(&reference)?;
             let id = file.snapshot_node(object.address())?;
-            let id = id.ok_or_else(|| Error::invalid("the reference leads to no object of this file"))?;
+            let id = id.ok_or_else(|| Error::invalid("the reference is not to an object of this file"))?;
             Ok(Some((id, reference)))
         });
         let Some((id, reference)) = found? else {
-            return Err(PyValueError::new_err("a null reference leads nowhere"));
+            return Err(PyValueError::new_err("cannot dereference a null reference"));
         };
         let region = reference.region.map(|region| selection::describe(py, &region.selection)).transpose()?;
         let attribute = reference.attribute.map(|name| names::decode(py, name.as_bytes())).transpose()?;

@@ -178,7 +178,7 @@ def test_what_cannot_be(file: Path) -> None:
         attach("NIR * NIR@nothing")
     with pytest.raises(UnsupportedError, match="one element"):
         attach("NIR * NIR@coefficients")
-    with pytest.raises(UnsupportedError, match="no number"):
+    with pytest.raises(UnsupportedError, match="is not a number"):
         attach("NIR * NIR@units")
     with pytest.raises(UdfSyntaxError, match="after @"):
         attach("NIR@ scale_factor")

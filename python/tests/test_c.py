@@ -181,7 +181,7 @@ def test_mistakes_are_errors(c: ctypes.CDLL, tmp_path: Path) -> None:
         (lambda: c.hc_write_chunk(dset, 0, 0, extents(4), 0, data), "without bytes"),
         (lambda: c.hc_write_chunk(dset, 0, 0, extents(4), 4, None), "NULL"),
         (lambda: c.hc_write_chunk(dset, 0, 0, None, 4, data), "offset is NULL"),
-        (lambda: c.hc_write_chunk(file, 0, 0, extents(4), 4, data), "no dataset"),
+        (lambda: c.hc_write_chunk(file, 0, 0, extents(4), 4, data), "expected a dataset"),
         (lambda: c.hc_write(dset, INT32, None), "NULL"),
         (lambda: c.hc_resize(dset, extents(9)), "bound"),
         (lambda: c.hc_set_string(file, b"s", b"\xff"), "UTF-8"),

@@ -142,7 +142,7 @@ def test_live_datasets_are_fit(tmp_path: Path) -> None:
     for each in (path, cloud):
         done = command("check", each)
         assert done.returncode == 0, done.stdout
-        assert "cannot undo" not in done.stdout
+        assert "cannot decode" not in done.stdout
         assert "1 live dataset is computed where it is read" in done.stdout
         assert "fit for object stores" in done.stdout
 

@@ -83,13 +83,13 @@ def test_index_as_a_function(stored: Path, command: Any, tmp_path: Path, monkeyp
     assert cached is not None
     assert (Path(cached).parent, Path(cached).read_bytes()) == (tmp_path / "cache", expected)
     assert (place.read_bytes(), beside.exists()) == (expected, False)
-    with pytest.raises(ValueError, match="two places"):
+    with pytest.raises(ValueError, match="output and cache cannot be combined"):
         hyperchunk.index(stored, place, cache=True)
     with pytest.raises(ReadError, match="cannot write"):
         hyperchunk.index(stored, tmp_path / "no" / "folder")
-    with stored.open("rb") as raw, pytest.raises(ValueError, match="give output"):
+    with stored.open("rb") as raw, pytest.raises(ValueError, match="set output"):
         hyperchunk.index(raw)
-    with pytest.raises(TypeError, match="not used here"):
+    with pytest.raises(TypeError, match="index is not supported here"):
         hyperchunk.index(stored, index="never")
 
 
@@ -189,7 +189,7 @@ def test_get_refuses(stored: Path, command: Any, tmp_path: Path, monkeypatch: py
     """A failed command leaves no files."""
     monkeypatch.chdir(tmp_path)
     for arguments, message in [
-        ((stored, "text"), "strings of any length"),
+        ((stored, "text"), "variable-length strings"),
         ((stored, "nothing"), "no link"),
         ((stored, "a"), "not a dataset"),
         ((stored, "plain", "-o", "no/out.h5"), "no/out.h5"),
@@ -248,7 +248,7 @@ def test_every_type_into_hdf5(stored: Path, command: Any, tmp_path: Path) -> Non
     with h5py.File(stored, "r+") as file:
         file["references"] = np.array([file["scale"].ref], h5py.ref_dtype)
     done = command("get", stored, "references", "-o", tmp_path / "references.h5")
-    assert (done.returncode, "references: what they lead to" in done.stderr) == (1, True)
+    assert (done.returncode, "cannot extract references" in done.stderr) == (1, True)
     assert not (tmp_path / "references.h5").exists()
 
 

@@ -183,9 +183,9 @@ def test_values_of_differing_units_are_not_joined_in_silence(tmp_path: Path) -> 
     [
         ({"width": 6}, r"its extent is \[.*6\], the first file's \[.*4\]"),
         ({"scale": 0.02}, r"its attribute scale_factor is 0.02, the first file's 0.01"),
-        ({"dtype": "f8"}, "it has another datatype"),
-        ({"more": True}, "this file has this dataset, the first file has not"),
-        ({"reach": 2}, "its values are not those of the first file"),
+        ({"dtype": "f8"}, "its datatype differs from the first file"),
+        ({"more": True}, "this file has this dataset, the first file does not"),
+        ({"reach": 2}, "its values differ from the first file"),
     ],
 )
 def test_files_that_do_not_fit(tmp_path: Path, changes: dict[str, Any], reason: str) -> None:

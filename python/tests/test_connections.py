@@ -146,7 +146,7 @@ def dynamic_dataset():
     for url, reason in (
         ("http://127.0.0.1:{port}/moved", "302"),
         ("http://127.0.0.1:{port + 1}/", "does not grant"),
-        ("ftp://127.0.0.1:{port}/", "no http"),
+        ("ftp://127.0.0.1:{port}/", "not an http"),
     ):
         try:
             lib.http_get(url)

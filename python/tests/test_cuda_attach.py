@@ -77,7 +77,7 @@ def test_an_administrator_can_forbid_it(
     folder.mkdir(parents=True)
     (folder / "policy.toml").write_text("version = 1\ngpu = false\n")
     monkeypatch.setenv("HYPERCHUNK_SYSTEM_CONFIG", str(folder))
-    assert "this machine's administrator grants nobody the GPU" in failure(file, "NDVI")
+    assert "this machine's administrator grants no profile the GPU" in failure(file, "NDVI")
 
 
 def test_a_read_without_a_driver_says_what_is_missing(
@@ -101,15 +101,15 @@ def test_unsigned_runs_nowhere(scene: Any, source: Any, command: Any) -> None:
 HOST = '__global__ void k(float *out) {{}}\nvoid dynamic_dataset() {{ auto o = lib.getData<float>("out"); {} }}'
 MISTAKES = {
     "__global__ void k(const float *Red, float *out) { out[0] = Redd[0]; }": 'identifier "Redd" is undefined',
-    "__global__ void k(const int *Red, float *out) {}": "the source takes them for int",
+    "__global__ void k(const int *Red, float *out) {}": "but the source declares int",
     "__global__ void k(float *Red, float *out) {}": '"Red" is an input: write `const float',
     "__global__ void k(const float *Red, const float *out) {}": '"out" is an output',
     "__global__ void k(float *out) { lib.seed(); }": '"lib" is undefined',
-    "typedef int N; __global__ void k(float *out, N count) {}": "count of k is bound to nothing",
-    "#define W wide\nstruct wide {}; __global__ void k(W *out) {}": "the source takes them for wide",
+    "typedef int N; __global__ void k(float *out, N count) {}": "count of k is bound to no dataset",
+    "#define W wide\nstruct wide {}; __global__ void k(W *out) {}": "the source declares wide",
     "void k(float *out) {}": "the source has no kernel",
     HOST.format("for (;;) k<<<1, 1>>>(o);"): "line 2: `for` is not translated",
-    HOST.format("k<<<1, 2000>>>(o);"): "a GPU has 1 to 1024 in a block",
+    HOST.format("k<<<1, 2000>>>(o);"): "a GPU allows 1 to 1024 in a block",
     "THREADS(16, 16) __global__ void k(float *out) {}": '"out" has one dimension',
 }
 
@@ -126,7 +126,7 @@ def test_what_a_macro_hides_is_seen_by_the_compiler(scene: Any, attach: Any) -> 
     with pytest.raises(UdfSyntaxError, match="float is a macro"):
         attach(scene(), "cu", text, "out:3:float")
     text = "namespace n { typedef short int32_t; __global__ void k(int32_t *out) {} }"
-    with pytest.raises(UdfError, match="the parameters of a kernel are not what they seem"):
+    with pytest.raises(UdfError, match="the compiler sees other parameters of a kernel"):
         attach(scene(), "cu", text, "out:3:int32")
 
 
@@ -137,7 +137,7 @@ def test_what_a_gpu_has_not(tmp_path: Path, attach: Any) -> None:
     text = "__global__ void k(const words_t *words, int *out) {}"
     with pytest.raises(UnsupportedError, match="strings of variable length, which cannot go to a GPU"):
         attach(file, "cu", text, "out:2:int32")
-    with pytest.raises(UdfSyntaxError, match="programs on a processor have one"):
+    with pytest.raises(UdfSyntaxError, match="only programs that run on a processor"):
         attach(file, "cu", OUT, "out:2:uint8", seed=5)
 
 

@@ -181,8 +181,8 @@ def test_a_compiled_form_of_another_source_is_refused(
     key = records.Key(base64.b64decode(seed[1]))
     cases = {
         "the kernel k, with parameters of": {part: other[part] for part in ("compiled", "bytecode_size")},
-        "its compiled form is not": {"compiled": one["compiled"] | {"target": "ptx/compute_60"}},
-        "and a GPU has none of them": {"api_version": 6, "seed": 7},
+        "its compiled form is for another": {"compiled": one["compiled"] | {"target": "ptx/compute_60"}},
+        "which a GPU does not support": {"api_version": 6, "seed": 7},
         "the source has no kernel": {"source_code": "void k() {}"},
         "is not translated": {"source_code": first + "\nvoid dynamic_dataset() { for (;;) k<<<1, 1>>>(o); }"},
     }

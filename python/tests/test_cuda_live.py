@@ -99,9 +99,9 @@ def test_blocks_and_boxes(text: str, chunks: str | None, scene: Any, attach: Any
     name = "NDVI"
     for selection in BOXES:
         check(file, name, selection)
-    # A selection that is no box is computed as usual.
-    check(file, name, np.s_[::7], host_fallback_reason="no box")
-    check(file, name, np.s_[[1, 4, 20], 5:9], host_fallback_reason="no box")
+    # A selection that is not a box is computed as usual.
+    check(file, name, np.s_[::7], host_fallback_reason="not a box")
+    check(file, name, np.s_[[1, 4, 20], 5:9], host_fallback_reason="not a box")
     with hyperchunk.open(file) as opened:
         assert opened[name].cuda(np.s_[3:3]).shape == (0, 40)
 
@@ -349,7 +349,7 @@ def test_what_is_converted_and_what_is_kept(tmp_path: Path, attach: Any, bus: Bu
     check(file, "large", host_fallback_reason="converted")
     attach(file, "cu", kernel("out"), "out:300x200:float")
     (config / "hyperchunk" / "cache.toml").write_text("version = 1\nenabled = true\n")
-    check(file, "out", host_fallback_reason="results are kept")
+    check(file, "out", host_fallback_reason="its results are cached")
 
 
 def test_many_threads_at_once(tmp_path: Path, attach: Any, bus: Bus) -> None:

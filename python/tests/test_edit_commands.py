@@ -159,7 +159,7 @@ def test_moves(file: str, fails: Any) -> None:
     assert "/hard exists; --overwrite replaces it" in fails("mv", file, "/rot", "/hard")
     assert "did you mean `rot`?" in fails("mv", file, "/rott", "/x")
     assert "no link `nowhere`" in fails("mv", file, "/rot", "/nowhere/x")
-    assert "inside of what it would replace" in fails("mv", file, "/archive/2026", "/archive", "--overwrite")
+    assert "inside of the object to be replaced" in fails("mv", file, "/archive/2026", "/archive", "--overwrite")
     assert "root group" in fails("mv", file, "/", "/x")
     run("mv", file, "/rot", "/hard", "--overwrite")
     with h5py.File(file) as read:

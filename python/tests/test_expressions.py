@@ -184,7 +184,7 @@ def test_what_an_integer_cannot_hold(tmp_path: Path) -> None:
     assert read(file, "out").tolist() == [[1, 1, 2, 0, 0]]
     attach(file, "n", "out:1x2:int16")
     reason = failure(file, "out")
-    assert "NaN, which int16 does not have" in reason
+    assert "NaN, which int16 cannot represent" in reason
     assert "expression, unsigned, profile untrusted" in reason
     assert f"{file}:/out" in reason
     attach(file, "where(isnan(n), -9999, n)", "out:1x2:int16")
@@ -200,7 +200,7 @@ def test_what_an_integer_cannot_hold(tmp_path: Path) -> None:
         ("Red", "Red/x/", "Red"),
         ("open('x')", "out", 'there is no function "open"'),
         ("Red.__class__", "out", "there is no dataset"),
-        ("/Red", "out", "a value should be here"),
+        ("/Red", "out", "expected a value here"),
         ("e * Red", "out", "e is a number in expressions, and a dataset"),
         ("1 + 1", "out", "no inputs to copy dimensions from"),
         ("int8(Red) + 1000", "out", "1000 does not fit int8"),

@@ -153,7 +153,7 @@ def test_inputs_without_elements(tmp_path: Path, attach: Any) -> None:
         opened["some"] = np.zeros(3, "f4")
     for name, outputs, message in [
         ("null", "out:3:float", "null dataspace"),
-        ("none", "out", "no elements, as its inputs have none"),
+        ("none", "out", "no elements, since its inputs have none"),
         ("none", "out:3:float", "has no elements"),
     ]:
         text = elementwise("lua", "a[i]", inputs=[name])

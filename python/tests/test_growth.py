@@ -155,7 +155,7 @@ def test_inputs_that_became_smaller(tmp_path: Path, attach: Any) -> None:
     assert "attach it again" in failure(file, "out")
     with hyperchunk.open(file) as opened, pytest.raises(OSError, match="attach it again"):
         opened["out"][...]
-    with pytest.raises(hyperchunk.exceptions.InvalidRecordError, match="grow only"):
+    with pytest.raises(hyperchunk.exceptions.InvalidRecordError, match="can only grow"):
         hyperchunk.udf.extend(file, "out")
 
 
@@ -183,11 +183,11 @@ def dynamic_dataset():
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"maxshape": "inputs", "chunks": None}, "whole arrays"),
     ({"maxshape": "inputs", "outputs": "out:3x3:float"}, "cannot"),
-    ({"maxshape": "5"}, "cannot grow to that"),
-    ({"maxshape": "4x6"}, "cannot grow to that"),
-    ({"maxshape": "*x*x*"}, "cannot grow to that"),
-    ({"maxshape": "x"}, "no largest shape"),
-    ({"maxshape": "0x6"}, "no largest shape"),
+    ({"maxshape": "5"}, "cannot grow to this"),
+    ({"maxshape": "4x6"}, "cannot grow to this"),
+    ({"maxshape": "*x*x*"}, "cannot grow to this"),
+    ({"maxshape": "x"}, "not a maximum shape"),
+    ({"maxshape": "0x6"}, "not a maximum shape"),
     ({"maxshape": "5x6"}, "cannot"),
 ]
 
@@ -258,6 +258,6 @@ def test_an_input_that_is_whole_stays_so(language: str, tmp_path: Path, attach: 
         if length == 8:
             told = command("udf", "rebuild", f"{file}:/out")
             assert told.returncode == 1
-            assert "grown to the very shape of 'table'" in told.stderr.replace('"', "'")
+            assert "grown to the shape of 'table'" in told.stderr.replace('"', "'")
     assert command("udf", "rebuild", f"{file}:/out").returncode == 0
     np.testing.assert_array_equal(both(file, "out"), np.arange(12) + 1008)

@@ -126,9 +126,9 @@ def test_what_the_commands_say(scene: Any, command: Any, tmp_path: Path, trusted
 def test_who_signed_decides(scene: Any, command: Any, tmp_path: Path, trusted: str) -> None:
     code = compiled("py", NDVI["py"], tmp_path)
     cases: list[tuple[dict[str, Any], str]] = [
-        ({"seed": None}, "nobody signed it"),
+        ({"seed": None}, "is not signed"),
         ({"seed": bytes(32)}, "no profile but `untrusted` knows"),
-        ({"damage": True}, "does not hold"),
+        ({"damage": True}, "is invalid"),
         ({"keep_source": True, "seed": None}, "hyperchunk udf convert"),
         ({"backend": "CUDA"}, "in CUDA, which is not run here"),
         ({"output_resolution": [40, 30]}, "its header (of HDF5-UDF) says [40, 30]"),
@@ -152,8 +152,8 @@ def test_runtimes_that_do_not_match(scene: Any, tmp_path: Path, trusted: str) ->
     old = (3413).to_bytes(2, "little") + form[2:]
     cases = [
         (("CPython", source, old), "made by another version of Python"),
-        (("CPython", source, b"no code"), "no bytecode of CPython"),
-        (("LuaJIT", "", b"\x1bLJ\x01 of LuaJIT 2.0"), "no bytecode of LuaJIT 2.1"),
+        (("CPython", source, b"no code"), "not bytecode of CPython"),
+        (("LuaJIT", "", b"\x1bLJ\x01 of LuaJIT 2.0"), "not bytecode of LuaJIT 2.1"),
         (("LuaJIT", "", b"\x1bLJ\x02 damaged"), "lua"),
         (("C++", "", b"not deflated, and a size" + (100).to_bytes(8, "little")), "is damaged"),
         (("C++", "", (1 << 60).to_bytes(8, "little")), "the limit is"),
@@ -272,7 +272,7 @@ def test_what_cannot_be_converted(scene: Any, command: Any, tmp_path: Path) -> N
         ({"name": "other"}, "was renamed since"),
         ({"scratch": ("b",)}, 'computes "b", too'),
         ({"scratch": ("x",)}, 'computes "x", too: there is no live dataset of this name'),
-        ({"source_code": "def dynamic_dataset(): pass"}, "not framed as HDF5-UDF 2 does it"),
+        ({"source_code": "def dynamic_dataset(): pass"}, "lacks the text that HDF5-UDF 2 adds"),
         ({"backend": "CUDA"}, "in CUDA"),
     ]
     for n, (options, text) in enumerate(cases):

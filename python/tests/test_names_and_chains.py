@@ -190,7 +190,7 @@ def test_a_circle_is_an_error(scene: Any, attach: Any) -> None:
 
 def test_a_circle_is_called_one(scene: Any, attach: Any) -> None:
     for file, name in circles(scene, attach):
-        assert "form a circle" in failure(file, name)
+        assert "form a cycle" in failure(file, name)
 
 
 def test_a_taken_name_is_an_error_without_overwrite(scene: Any, attach: Any) -> None:

@@ -98,7 +98,7 @@ def test_attributes_by_the_command(file: Path, command: Any) -> None:
         assert text == {"units": "m s-1", "n": 5, "code": "5", "x": 1e-3, "ort": "Köln"}
     assert command("udf", "attach", file, "s", "--expression", "u + v", "--attr", "units").returncode == 1
     for name in ("DIMENSION_LIST", "hyperchunk_udf"):
-        with pytest.raises(UdfSyntaxError, match="cannot be the name"):
+        with pytest.raises(UdfSyntaxError, match="is reserved"):
             hyperchunk.udf.attach(file, outputs="s", expression="u + v", attrs={name: "x"})
 
 

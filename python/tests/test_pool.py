@@ -118,7 +118,7 @@ def test_open_that_cannot_create_names_what_it_cannot_make(name: str, tmp_path: 
     spill.parent.write_bytes(b"no folder")
     with pytest.raises(OSError, match=r"cannot make the folder .*spill.*Not a directory"):
         pool.open(name, quota=1 << 20, spill=spill)
-    with pytest.raises(OSError, match=r"cannot make the pool's folder .*missing/run.*No such file"):
+    with pytest.raises(OSError, match=r"cannot create the pool's folder .*missing/run.*No such file"):
         pool.open(str(tmp_path / "missing" / "run"), quota=1 << 20)
     assert name not in pool.pools()
 

@@ -213,7 +213,7 @@ def test_strings_have_a_halo_too(tmp_path: Path, attach: Any) -> None:
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"halo": 1}, "--chunks auto"),
     ({"halo": [1, 1, 1], "chunks": "auto"}, "3 dimensions and the dataset has 2"),
-    ({"halo": 1, "chunks": "auto", "outputs": "out:9x9:float"}, "nothing that a halo widens"),
+    ({"halo": 1, "chunks": "auto", "outputs": "out:9x9:float"}, "a halo has no effect"),
 ]
 
 
@@ -226,7 +226,7 @@ def test_halos_that_cannot_be(options: dict[str, Any], message: str, scene: Any,
 
 
 def test_an_expression_has_no_halo(scene: Any) -> None:
-    with pytest.raises(hyperchunk.exceptions.UdfSyntaxError, match="needs no halo"):
+    with pytest.raises(hyperchunk.exceptions.UdfSyntaxError, match="cannot have a halo"):
         hyperchunk.udf.attach(scene(), outputs="out", expression="Red", halo=1)
 
 

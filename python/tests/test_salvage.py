@@ -257,7 +257,7 @@ def test_an_extent_beyond_its_external_files_is_lost(tmp_path: Path) -> None:
     assert content.count(dims) == 2
     path.write_bytes(content.replace(dims, (1234568).to_bytes(8, "little")))
     report = hyperchunk.salvage(path, output)
-    assert "does not fit into its 2469134 bytes of external files" in str(by_path(report)["/bad"])
+    assert "does not fit into the 2469134 bytes of its external files" in str(by_path(report)["/bad"])
     with h5py.File(output) as file:
         seen: list[str] = []
         file.visit(seen.append)

@@ -181,7 +181,7 @@ def both_times(file: Path) -> tuple[float, float]:
 
 def test_strangers_have_no_clock(empty: Path, tmp_path: Path) -> None:
     run(tmp_path, empty, "py", CLOCK["py"], "out:1:double", unsigned=True)
-    assert "lib.clock: profile untrusted, which strangers have, does not grant the clock" in failure(empty, "out")
+    assert "profile untrusted, which applies to unknown signers, does not grant the clock" in failure(empty, "out")
 
 
 def test_what_was_not_declared(empty: Path, tmp_path: Path, config: Path) -> None:
@@ -211,7 +211,7 @@ def test_a_result_with_the_clock_in_it_is_not_kept(
 def test_seeds_that_cannot_be(seed: int, empty: Path, tmp_path: Path) -> None:
     with pytest.raises((UdfSyntaxError, OverflowError)):
         run(tmp_path, empty, "lua", SEEDS["lua"], "out:5x4:double", seed=seed)
-    with pytest.raises(UdfSyntaxError, match="programs on a processor have one"):
+    with pytest.raises(UdfSyntaxError, match="only programs that run on a processor"):
         hyperchunk.udf.attach(empty, outputs="x:3:double", expression="1", seed=5)
 
 

@@ -134,7 +134,7 @@ def test_actionlint_is_not_needed(monkeypatch, tmp_path, capsys):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(actionlint.shutil, "which", lambda name, path=None: None)
     assert actionlint.find() is None
-    assert capsys.readouterr().out.startswith("actionlint: neither it nor Go")
+    assert capsys.readouterr().out.startswith("actionlint: the workflows are not checked: neither")
 
 
 def test_actionlint_that_cannot_be_built_is_named(monkeypatch, tmp_path, capsys):

@@ -71,7 +71,7 @@ def test_a_profile_of_hdf5_udf(tmp_path: Path) -> None:
     assert trust.profiles()[-1] == "lab"
     with pytest.raises(ExistsError):
         trust.import_profile(rules)
-    with pytest.raises(ExistsError, match="comes with the program"):
+    with pytest.raises(ExistsError, match="is a built-in profile"):
         trust.import_profile(rules, "default")
     with pytest.raises(hyperchunk.HyperchunkError, match=r"none\.json"):
         trust.import_profile(tmp_path / "none.json")

@@ -139,7 +139,7 @@ def test_inputs_by_option(scene: Any, wasm: Any, command: Any, tmp_path: Path) -
     assert done.returncode == 0, done.stderr
     assert read(file, "other")[0] == 42
     (tmp_path / "x.lua").write_text("function dynamic_dataset() lib.getData('o')[1] = 1 end")
-    with pytest.raises(UdfSyntaxError, match="modules only"):
+    with pytest.raises(UdfSyntaxError, match="only for WebAssembly modules"):
         hyperchunk.udf.attach(file, tmp_path / "x.lua", "o:1:uint8", inputs=["a"])
 
 

@@ -1,4 +1,4 @@
-// The WebAssembly module: requests and answers as bytes in its memory.
+// The WebAssembly module: requests and answers are bytes in its memory.
 
 import { HyperchunkError } from './error.js';
 
@@ -71,7 +71,7 @@ class Core {
     });
   }
 
-  /** Hands over bytes of a file. */
+  /** Passes fetched bytes of a file to the module. */
   provide(file, operation, offset, bytes) {
     this.#input(bytes);
     this.#guarded(() => this.#exports.hc_provide(file, operation, offset));
@@ -93,7 +93,7 @@ class Core {
     });
   }
 
-  /** Runs the module. Its state is undefined after a trap, so that is its end, and new files use another one. */
+  /** Calls the module. After a trap its state is undefined, so it is not called again, and new files load another one. */
   #guarded(run) {
     if (this.#broken !== null) {
       throw new HyperchunkError('Internal', `the reader stopped before (${this.#broken}); open the file again`);

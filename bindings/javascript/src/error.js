@@ -1,4 +1,4 @@
-/** Error of the reader, with a kind for programs and the place that it concerns. */
+/** Error of the reader, with its kind, and the object, file and offset that it concerns. */
 export class HyperchunkError extends Error {
   constructor(kind, message, { object = null, file = null, offset = null, cause } = {}) {
     super(message, cause === undefined ? undefined : { cause });
@@ -9,7 +9,7 @@ export class HyperchunkError extends Error {
     this.offset = offset;
   }
 
-  /** Makes the error that an answer of the core describes. */
+  /** Returns the error that an answer of the core describes. */
   static from(found) {
     return new HyperchunkError(found.kind, found.message, found);
   }

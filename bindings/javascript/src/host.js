@@ -1,4 +1,4 @@
-// Places that files are read from: web servers, blobs and memory. Each has a size, and reads ranges of bytes.
+// Hosts of files: web servers, blobs and memory. Each has a size, and reads ranges of bytes.
 
 import { HyperchunkError } from './error.js';
 
@@ -10,7 +10,7 @@ const MAX_WHOLE_BYTES = 512 * 1024 * 1024;
 const ATTEMPTS = 4;
 const PAUSE = 200;
 
-/** Opens what a user named: a URL, a blob, or bytes. Returns its host, and the first bytes if they came along. */
+/** Opens a URL, a blob, or bytes. Returns the host, and the first bytes if they were fetched with it. */
 export async function openHost(input, options, statistics) {
   if (typeof input === 'string' || input instanceof URL) {
     let url;
@@ -58,7 +58,7 @@ class BlobHost {
     try {
       return new Uint8Array(await this.blob.slice(start, end).arrayBuffer());
     } catch (cause) {
-      // Browsers refuse to read a file that was written to since.
+      // Browsers refuse to read a file that was changed after the user chose it.
       const message = `cannot read bytes ${start} to ${end} of the file: ${cause.message}; choose it again`;
       throw new HyperchunkError('Io', message, { file: this.name, offset: start, cause });
     }
@@ -70,7 +70,7 @@ class BlobHost {
 }
 
 class HttpHost {
-  /** Makes the first request, which tells size and version, and brings the first bytes. */
+  /** Makes the first request, which returns size, version and the first bytes. */
   static async open(url, options, statistics) {
     const host = new HttpHost(url, options, statistics);
     const response = await host.#request(0, FIRST_BYTES);
@@ -87,7 +87,7 @@ class HttpHost {
     } else if (first.length < FIRST_BYTES) {
       host.size = first.length;
     } else {
-      // The server does not let pages of other origins see that header.
+      // The server does not expose that header to pages of other origins.
       host.size = await host.#sizeByHead();
     }
     return { host, first };
@@ -119,7 +119,7 @@ class HttpHost {
     return bytes;
   }
 
-  /** Opens a file that this one names, in its folder or below; `null` for others. */
+  /** Opens a file to which this one refers, in its folder or below; `null` for others. */
   async sibling(name) {
     const folder = new URL('.', this.url);
     const url = new URL(name.split('/').map(encodeURIComponent).join('/'), folder);
@@ -133,7 +133,7 @@ class HttpHost {
     }
   }
 
-  /** Takes the whole file from a server that ignores ranges. */
+  /** Reads the whole file from a server that ignores ranges. */
   async #whole(response) {
     const length = Number(response.headers.get('Content-Length') ?? 0);
     if (length > MAX_WHOLE_BYTES) {
@@ -149,7 +149,7 @@ class HttpHost {
     const response = await this.#attempts(0, { method: 'HEAD' });
     const length = response.headers.get('Content-Length');
     if (!response.ok || length === null) {
-      const message = 'the server does not tell the size: it must expose the header Content-Range, or answer HEAD';
+      const message = 'cannot determine the size: the server must expose the header Content-Range, or answer HEAD';
       throw this.#error('Unsupported', message, 0);
     }
     return Number(length);
@@ -164,7 +164,7 @@ class HttpHost {
   }
 
   async #attempts(start, { headers = {}, ...init }) {
-    // Browsers make requests for one URL wait for each other if their answers may be cached.
+    // Browsers send requests for one URL one after another if the answers may be cached.
     const { fetch: fetcher = globalThis.fetch, headers: given = {}, credentials, signal, cache = 'no-store' } = this.options;
     for (let attempt = 1; ; attempt += 1) {
       let failure;
@@ -206,7 +206,7 @@ function versionOf(headers) {
   return headers.get('ETag') ?? headers.get('Last-Modified');
 }
 
-/** Returns a URL without what may be secret in it. */
+/** Returns a URL without user, password and query, which may be secret. */
 function shown(url) {
   return `${url.origin}${url.pathname}${url.search ? '?…' : ''}`;
 }

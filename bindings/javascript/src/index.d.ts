@@ -17,7 +17,7 @@ export type ErrorKind =
   | 'Changed'
   | 'Internal';
 
-/** Error of the reader, with the place that it concerns. */
+/** Error of the reader, with the object, file and offset that it concerns. */
 export class HyperchunkError extends Error {
   readonly name: 'HyperchunkError';
   readonly kind: ErrorKind;
@@ -43,7 +43,7 @@ export interface OpenOptions {
   /** Name of the file in messages. */
   name?: string;
   /**
-   * Other files that the file leads to: external links, sources of virtual datasets. `'beside'` opens those in the
+   * Other files to which the file refers: targets of external links, sources of virtual datasets. `'beside'` opens those in the
    * file's folder and below it, by URL; `'never'` none. A function returns the file of a name, or `null`.
    */
   external?: 'beside' | 'never' | ((name: string) => Input | null | undefined | Promise<Input | null | undefined>);
@@ -55,7 +55,7 @@ export type Input = string | URL | Blob | ArrayBufferLike | ArrayBufferView;
 /** Opens a file. Throws a {@link HyperchunkError} if it cannot be read. */
 export function open(input: Input, options?: OpenOptions): Promise<HyperchunkFile>;
 
-/** Loads the WebAssembly module from another place than beside this package's code. */
+/** Loads the WebAssembly module from another location than this package's folder. */
 export function init(wasm?: string | URL | BufferSource | WebAssembly.Module): Promise<void>;
 
 export interface Statistics {
@@ -136,7 +136,7 @@ declare class HdfObject {
   readonly file: HyperchunkFile;
   /** Path by which the object was opened; `null` if it was opened by its address. */
   readonly path: string | null;
-  /** Address of its header: its identity in its file. */
+  /** Address of the object header, which identifies the object in its file. */
   readonly address: number;
   /** Returns the values of all attributes by name. Access to one that cannot be read throws its error. */
   attributes(): Promise<{ readonly [name: string]: AttributeValue }>;
@@ -152,7 +152,7 @@ export type Link = { name: string } & (
 );
 
 export type Member = Link & {
-  /** Kind of the object that the link leads to; missing if there is an error. */
+  /** Kind of the object to which the link leads; missing if there is an error. */
   kind?: 'group' | 'dataset' | 'datatype';
   error: HyperchunkError | null;
 } & Partial<DatasetProperties>;
@@ -164,7 +164,7 @@ export class Group extends HdfObject {
   keys(): Promise<string[]>;
   /** Returns its links with their targets. */
   links(): Promise<Link[]>;
-  /** Returns its links with the objects that they lead to. */
+  /** Returns its links with the objects to which they lead. */
   members(): Promise<Member[]>;
   /** Returns the object at a path below this group, or from the root if it starts with `/`. */
   get(path: string): Promise<Group | Dataset | Datatype>;

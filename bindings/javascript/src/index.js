@@ -13,7 +13,7 @@ const MAX_ROUNDS = 10_000;
 /** Ranges that are at most this many bytes apart are fetched together. */
 const GAP = 4096;
 
-/** Loads the WebAssembly module from another place: a URL, bytes, or a compiled module. */
+/** Loads the WebAssembly module from another location: a URL, bytes, or a compiled module. */
 export async function init(wasm) {
   await loadCore(wasm);
 }
@@ -146,7 +146,7 @@ class File {
     await Promise.all(Array.from({ length: Math.min(CONNECTIONS, left.length) }, work));
   }
 
-  /** Opens the files that files lead to. */
+  /** Opens the files to which files refer. */
   async #open(names) {
     const seen = new Set();
     const unique = names.filter(([parent, name]) => !seen.has(`${parent} ${name}`) && seen.add(`${parent} ${name}`));
@@ -186,15 +186,15 @@ function joined(need) {
   return ranges;
 }
 
-/** What groups, datasets and committed datatypes have in common. */
+/** Base of groups, datasets and committed datatypes. */
 class HdfObject {
   constructor(file, target, { kind, address }) {
     this.file = file;
     this._target = target;
-    /** Path by which it was opened; `null` if it was opened by its address. */
+    /** Path by which the object was opened; `null` if it was opened by its address. */
     this.path = target.path ?? null;
     this.kind = kind;
-    /** Address of its header: its identity in its file. */
+    /** Address of the object header, which identifies the object in its file. */
     this.address = address;
   }
 
@@ -239,7 +239,7 @@ class Group extends HdfObject {
     return (await this._run('links')).value;
   }
 
-  /** Returns its links with what they lead to: kind, and for datasets shape, dtype and so on, or an error. */
+  /** Returns its links with the objects to which they lead: kind, and for datasets shape, dtype and so on, or an error. */
   async members() {
     const { value } = await this._run('members');
     return value.map((member) => ({ ...member, error: member.error ? HyperchunkError.from(member.error) : null }));
@@ -278,7 +278,7 @@ class Dataset extends HdfObject {
   }
 }
 
-/** Returns a list of numbers as JSON has them. */
+/** Converts a list to JSON numbers; `null` if there is none. */
 function whole(list) {
   return list === undefined || list === null ? null : Array.from(list, Number);
 }

@@ -2,7 +2,7 @@
 
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
-/** Decodes a text: UTF-8, or if it is none, one character for each byte (Latin-1), so that no byte is lost. */
+/** Decodes a text as UTF-8, or, if it is not valid UTF-8, as Latin-1, so that no byte is lost. */
 function text(bytes) {
   try {
     return utf8.decode(bytes);
@@ -47,7 +47,7 @@ export function values(column, buffers) {
       });
     }
     default:
-      throw new Error(`no column is of the kind ${column.kind}`);
+      throw new Error(`unknown kind of column: ${column.kind}`);
   }
 }
 

@@ -108,7 +108,7 @@ hc_ls <- function(x, recursive = TRUE) {
         row$type <- describe(found$type)
       }
       rows[[length(rows) + 1L]] <<- row
-      # A group that contains itself has no end.
+      # Links may form cycles, so the depth is limited.
       if (kind == 1L && recursive && nchar(gsub("[^/]", "", path)) < 64L) visit(object_at(here, name), paste0(path, "/"))
     }
   }
@@ -117,8 +117,8 @@ hc_ls <- function(x, recursive = TRUE) {
   do.call(rbind, lapply(rows, as.data.frame))
 }
 
-# Selection of a dimension with n elements: start from 0, count, stride, and the places of the elements asked for within
-# what is read (NULL for all, in order).
+# Selection of a dimension with n elements: start from 0, count, stride, and the positions of the requested
+# elements among those that are read (NULL for all, in order).
 choose <- function(index, n) {
   if (is.null(index)) return(list(0, n, 1, NULL))
   if (is.character(index)) stop("cannot select by name: HDF5 datasets have no dimnames", call. = FALSE)
@@ -146,7 +146,7 @@ form_of <- function(as, type, what) {
   form
 }
 
-# Gives elements the extent `count` (in R's order), and then takes the places asked for.
+# Sets the extent of elements to `count` (in R's order), and then selects the requested positions.
 shaped <- function(values, count, places, drop, size = NULL) {
   kept <- attr(values, "class")
   dim(values) <- c(size, count)

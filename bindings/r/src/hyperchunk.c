@@ -135,7 +135,7 @@ static SEXP r_dims(SEXP handle, SEXP attribute) {
     return found;
 }
 
-/* Number of elements; 0 without any. */
+/* Number of elements; 0 for a null dataspace. */
 static SEXP r_count(SEXP handle, SEXP attribute) {
     int64_t count = hc_element_count(id_of(handle), attribute_of(attribute));
     if (count < 0)
@@ -181,7 +181,7 @@ static struct selection selection_of(SEXP start, SEXP count, SEXP stride) {
     for (R_xlen_t axis = 0; axis < XLENGTH(count); axis++) {
         uint64_t here = made.count[axis];
         if (here != 0 && made.elements > (uint64_t)R_XLEN_T_MAX / here)
-            Rf_errorcall(R_NilValue, "cannot read so many elements at once: R's vectors have at most 2^52; read a part");
+            Rf_errorcall(R_NilValue, "cannot read the selection at once: R's vectors have at most 2^52 elements; read a part");
         made.elements *= here;
     }
     return made;
@@ -192,7 +192,7 @@ static SEXP buffer_for(int type, int size, enum form form, uint64_t elements, hc
     SEXP values;
     if (form == FORM_RAW) {
         if (size > 0 && elements > (uint64_t)R_XLEN_T_MAX / (uint64_t)size)
-            Rf_errorcall(R_NilValue, "cannot read so many bytes at once: R's vectors have at most 2^52; read a part");
+            Rf_errorcall(R_NilValue, "cannot read the selection at once: R's vectors have at most 2^52 bytes; read a part");
         *as = HC_STORED;
         values = Rf_allocVector(RAWSXP, (R_xlen_t)(elements * (uint64_t)size));
         *memory = RAW(values);
@@ -215,7 +215,7 @@ static SEXP buffer_for(int type, int size, enum form form, uint64_t elements, hc
     return values;
 }
 
-/* Turns elements as they were read into R's values; `values` is protected. */
+/* Converts elements as they were read to R's values; `values` is protected. */
 static SEXP finished(SEXP values, int type, enum form form) {
     R_xlen_t count = XLENGTH(values);
     if (form == FORM_RAW)

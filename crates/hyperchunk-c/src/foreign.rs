@@ -1,4 +1,4 @@
-//! All access to memory of the C program.
+//! Access to the memory of the C program.
 
 use hyperchunk::{Error, Result};
 use std::ffi::{CStr, c_char, c_void};
@@ -26,7 +26,9 @@ pub(crate) unsafe fn array<'a, T: Copy>(pointer: *const T, count: usize) -> Resu
     if !pointer.is_aligned()
         || count.checked_mul(size_of::<T>()).is_none_or(|size| isize::try_from(size).is_err())
     {
-        return Err(Error::invalid(format!("{count} values at an address where none can be")));
+        return Err(Error::invalid(format!(
+            "invalid array of {count} values: its address is not aligned, or it exceeds the address space"
+        )));
     }
     // SAFETY: not NULL, aligned, not too large; the rest is the caller's promise.
     Ok(Some(unsafe { std::slice::from_raw_parts(pointer, count) }))
@@ -49,7 +51,7 @@ pub(crate) unsafe fn required_array<'a, T: Copy>(
     }
 }
 
-/// Returns memory of the program that is to be written.
+/// Returns a buffer of the program as a slice to write to.
 ///
 /// # Safety
 /// Nothing else uses it meanwhile; it is NULL, or has room for `size` bytes.
@@ -61,44 +63,46 @@ pub(crate) unsafe fn room<'a>(pointer: *mut c_void, size: usize, what: &str) -> 
         return Err(Error::invalid(format!("{what} is NULL")));
     }
     if isize::try_from(size).is_err() {
-        return Err(Error::limit(format!("{size} bytes are more than memory has")));
+        return Err(Error::limit(format!("{what} of {size} bytes is larger than the address space")));
     }
     // SAFETY: not NULL, not too large; bytes have no alignment; the rest is the caller's promise.
     Ok(unsafe { std::slice::from_raw_parts_mut(pointer.cast(), size) })
 }
 
-/// Copies a text with a NUL at its end to the program, as much as there is room for; returns its whole length.
+/// Copies a text to the program, truncated to `size` bytes with a NUL at its end; returns the text's whole
+/// length.
 ///
 /// # Safety
 /// `pointer` is NULL, or has room for `size` bytes.
 pub(crate) unsafe fn copy_text(text: &[u8], pointer: *mut c_char, size: usize) -> Result<i64> {
     if !pointer.is_null() && size > 0 {
         let fits = text.len().min(size - 1);
-        // SAFETY: `size` bytes can be written, of which these are some.
+        // SAFETY: `size` bytes can be written, and `fits` is less.
         unsafe { write_all(pointer.cast(), text.get(..fits).unwrap_or_default()) };
-        // SAFETY: less than `size`.
+        // SAFETY: `fits` is less than `size`.
         unsafe { write_out(pointer.add(fits), 0) };
     }
-    i64::try_from(text.len()).map_err(|_| Error::limit("a text larger than memory"))
+    i64::try_from(text.len()).map_err(|_| Error::limit("the text is too long: its length exceeds an int64_t"))
 }
 
-/// Words before the pointers of an array of strings: the number of words of its memory.
+/// Number of machine words before the pointers of an array of strings; there is one, the allocation's size in
+/// words.
 const HEADER_WORDS: usize = 1;
 
-/// Copies strings to memory that the program gives back by [`take_strings`]: an array of pointers with a NULL at its end,
+/// Copies strings to new memory, which [`take_strings`] frees: an array of pointers with a NULL at its end,
 /// followed by the strings.
 pub(crate) fn give_strings(strings: &[Vec<u8>]) -> *mut *mut c_char {
     let bytes: usize = strings.iter().map(|string| string.len() + 1).sum();
     let first = HEADER_WORDS + strings.len() + 1;
     let words = first + bytes.div_ceil(size_of::<usize>());
     let memory = Box::into_raw(vec![0_usize; words].into_boxed_slice()).cast::<usize>();
-    // SAFETY: `words` words are there, and `first` is less.
+    // SAFETY: the allocation has `words` words; `first` and `HEADER_WORDS` are within it.
     let (mut text, pointers) = unsafe { (memory.add(first).cast::<u8>(), memory.add(HEADER_WORDS)) };
-    // SAFETY: the first word.
+    // SAFETY: the allocation has at least one word.
     unsafe { write_out(memory, words) };
     for (number, string) in strings.iter().enumerate() {
-        // SAFETY: there is a word for each string before `first`, and room for all strings, with a zero after each,
-        // from there on.
+        // SAFETY: before `first` there is a word for each string; from `first` on, room for all strings with
+        // a zero after each.
         unsafe {
             write_all(text, string);
             write_out(pointers.cast::<*mut u8>().add(number), text);
@@ -111,16 +115,16 @@ pub(crate) fn give_strings(strings: &[Vec<u8>]) -> *mut *mut c_char {
 /// Frees memory from [`give_strings`].
 ///
 /// # Safety
-/// It is NULL, or such memory, and nothing uses it any more.
+/// It is NULL, or memory from [`give_strings`] that is not freed and no longer used.
 pub(crate) unsafe fn take_strings(pointers: *mut *mut c_char) {
     if pointers.is_null() {
         return;
     }
-    // SAFETY: the caller's promise: the header is before the pointers.
+    // SAFETY: the caller's promise: `give_strings` put the header before the pointers.
     let memory = unsafe { pointers.cast::<usize>().sub(HEADER_WORDS) };
-    // SAFETY: the first word is there.
+    // SAFETY: `give_strings` wrote the first word.
     let words = unsafe { memory.read() };
-    // SAFETY: a boxed slice of this number of words was given.
+    // SAFETY: `give_strings` allocated a boxed slice of this number of words.
     drop(unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(memory, words)) });
 }
 

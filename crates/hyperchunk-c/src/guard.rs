@@ -1,4 +1,4 @@
-//! The guard around every entry from C: panics are caught, and errors are kept for `hc_error`.
+//! Guard around every exported function: catches panics, and keeps errors for `hc_error`.
 
 use hyperchunk::Result;
 use std::cell::RefCell;
@@ -15,7 +15,7 @@ pub(crate) fn guard<T: From<i8>>(body: impl FnOnce() -> Result<T>) -> T {
     guard_with(T::from(-1), body)
 }
 
-/// Runs `body`; if it fails, keeps the error and returns another value.
+/// Runs `body`; if it fails, keeps the error and returns `failed`.
 pub(crate) fn guard_with<T>(failed: T, body: impl FnOnce() -> Result<T>) -> T {
     let message = match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(value)) => return value,
@@ -26,17 +26,17 @@ pub(crate) fn guard_with<T>(failed: T, body: impl FnOnce() -> Result<T>) -> T {
             format!("a defect in hyperchunk, please report it: {text}")
         }
     };
-    // A name from C has no NUL in it; any other text is truncated there.
+    // A C string ends at its first NUL.
     let text = message.split('\0').next().unwrap_or_default();
-    // At exit it may be destroyed already.
     let text = CString::new(text).unwrap_or_default();
+    // While the thread exits, the variable may be destroyed already.
     drop(LAST.try_with(|last| last.replace(text)));
     failed
 }
 
 /// Returns the text for `hc_error`: valid until the next failure on this thread.
 pub(crate) fn last() -> *const c_char {
-    let at_exit = c"the reason is not kept, for the process is about to end";
+    let at_exit = c"the error message is lost: the thread is about to end";
     LAST.try_with(|last| last.borrow().as_ptr()).unwrap_or(at_exit.as_ptr())
 }
 

@@ -1,4 +1,4 @@
-//! The table of open objects, which the program refers to by numbers.
+//! Table of open objects. The program refers to them by numbers (`hc_id`).
 
 use crate::read::ReadObject;
 use hyperchunk::write::{DatasetWriter, NodeId, Writer};
@@ -17,31 +17,31 @@ pub(crate) enum Handle {
     Read(Arc<ReadObject>),
 }
 
-/// The next number. Numbers are never reused, so a closed one stays invalid.
+/// Next number. Numbers are never reused, so the number of a closed object stays invalid.
 static NEXT: AtomicI64 = AtomicI64::new(1);
 static OPEN: LazyLock<RwLock<HashMap<i64, Handle>>> = LazyLock::new(RwLock::default);
 
 impl Handle {
-    /// Assigns it a number.
+    /// Adds the object to the table; returns its number.
     pub(crate) fn open(self) -> i64 {
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
         OPEN.write().unwrap_or_else(PoisonError::into_inner).insert(id, self);
         id
     }
 
-    /// Returns the object with a number.
+    /// Returns the object with number `id`.
     pub(crate) fn get(id: i64) -> Result<Self> {
         let open = OPEN.read().unwrap_or_else(PoisonError::into_inner);
         open.get(&id)
             .cloned()
-            .ok_or_else(|| Error::invalid(format!("{id} is no open file, group or dataset")))
+            .ok_or_else(|| Error::invalid(format!("ID {id} is no open file, group or dataset")))
     }
 
     pub(crate) fn forget(id: i64) {
         OPEN.write().unwrap_or_else(PoisonError::into_inner).remove(&id);
     }
 
-    /// Returns the file that is written, and the object's place in it.
+    /// Returns the writer of the object's file, and the object's node in it.
     pub(crate) fn writer(&self) -> Result<(&Writer, NodeId)> {
         match self {
             Self::File(file) => Ok((file, NodeId::ROOT)),
@@ -53,18 +53,18 @@ impl Handle {
         }
     }
 
-    /// Returns the dataset with a number, of a file that is written.
+    /// Returns the dataset with number `id`, of a file that is open for writing.
     pub(crate) fn dataset(id: i64) -> Result<DatasetWriter> {
         match Self::get(id)? {
             Self::Dataset(_, dataset) => Ok(dataset),
             other => {
                 other.writer()?;
-                Err(Error::invalid(format!("{id} is no dataset")))
+                Err(Error::invalid(format!("expected a dataset, got a file or group (ID {id})")))
             }
         }
     }
 
-    /// Returns the object with a number, of a file that is open for reading.
+    /// Returns the object with number `id`, of a file that is open for reading.
     pub(crate) fn to_read(id: i64) -> Result<Arc<ReadObject>> {
         match Self::get(id)? {
             Self::Read(object) => Ok(object),

@@ -1,7 +1,8 @@
-//! The reader and the writer for C, and HDF5-UDF's interface. `include/hyperchunk.h` and `include/hdf5-udf.h` document each
-//! function. They are written by hand, not generated: `tests/headers.rs` compares their declarations with these functions.
+//! C interface: the reader and writer of `include/hyperchunk.h`, and HDF5-UDF's interface of
+//! `include/hdf5-udf.h`. These headers document each function. They are written by hand; `tests/headers.rs`
+//! compares them with the functions.
 //!
-//! Every entry goes through one guard, and all access to the program's memory through `foreign`.
+//! Each exported function runs inside `guard`. All access to the program's memory goes through `foreign`.
 
 mod foreign;
 mod guard;
@@ -35,7 +36,8 @@ const DEFLATE: u16 = 1;
 
 fn rank(rank: c_int) -> Result<usize> {
     let found = usize::try_from(rank).ok().filter(|rank| *rank <= MAX_DIMENSIONS);
-    found.ok_or_else(|| Error::invalid(format!("{rank} dimensions")))
+    let message = || format!("cannot create a dataset of {rank} dimensions: expected 0 to {MAX_DIMENSIONS}");
+    found.ok_or_else(|| Error::invalid(message()))
 }
 
 /// Returns the last error on this thread.
@@ -54,11 +56,11 @@ pub unsafe extern "C" fn hc_create(name: *const c_char, flags: c_uint) -> i64 {
         // SAFETY: the program's promise.
         let name = unsafe { foreign::text(name, "the name") }?;
         if flags & !EXCLUSIVE != 0 {
-            return Err(Error::invalid(format!("unknown flags: {flags}")));
+            return Err(Error::invalid(format!("unknown flags {flags}: expected HC_TRUNC or HC_EXCL")));
         }
         let mut options = CreateOptions::default();
         options.replace = flags & EXCLUSIVE == 0;
-        let name = std::str::from_utf8(name).map_err(|_| Error::invalid("a file name that is not UTF-8"))?;
+        let name = std::str::from_utf8(name).map_err(|_| Error::invalid("the file name is not UTF-8"))?;
         Writer::create_url(name, &options, &RemoteOptions::default()).map(|file| Handle::File(file).open())
     })
 }
@@ -72,7 +74,7 @@ pub unsafe extern "C" fn hc_open_rw(name: *const c_char) -> i64 {
     guard(|| {
         // SAFETY: the program's promise.
         let name = unsafe { foreign::text(name, "the name") }?;
-        let name = std::str::from_utf8(name).map_err(|_| Error::invalid("a file name that is not UTF-8"))?;
+        let name = std::str::from_utf8(name).map_err(|_| Error::invalid("the file name is not UTF-8"))?;
         let path = hyperchunk::io::local_path(name);
         let path = path.ok_or_else(|| {
             Error::unsupported(format!("cannot edit {name}: expected a local file, got a URL"))
@@ -116,13 +118,13 @@ pub unsafe extern "C" fn hc_open_group(parent: i64, path: *const c_char) -> i64 
         // SAFETY: the program's promise.
         let (file, id) = unsafe { existing(&parent, path) }?;
         if file.kind(id)? != ObjectKind::Group {
-            return Err(Error::invalid("it is no group"));
+            return Err(Error::invalid("cannot open a group: the object at the path is no group"));
         }
         Ok(Handle::Group(file.clone(), id).open())
     })
 }
 
-/// Returns the object at a path.
+/// Returns the object at a path of a file that is open for writing.
 ///
 /// # Safety
 /// As [`foreign::text`].
@@ -154,15 +156,15 @@ pub unsafe extern "C" fn hc_dims(dset: i64, room: c_int, dims: *mut u64) -> c_in
     })
 }
 
-/// Gives extents to the program; returns their number.
+/// Copies extents to the program; returns their number.
 ///
 /// # Safety
 /// `dims` is NULL or has room for `room` values.
 unsafe fn put_dims(found: &[u64], room: c_int, dims: *mut u64) -> Result<c_int> {
-    let count = c_int::try_from(found.len()).map_err(|_| Error::limit("more dimensions than an int"))?;
+    let count = c_int::try_from(found.len()).map_err(|_| Error::limit("too many dimensions for an int"))?;
     if !dims.is_null() {
         if room < count {
-            return Err(Error::invalid(format!("room for {room} extents of {count}")));
+            return Err(Error::invalid(format!("`dims` has room for {room} values, expected {count}")));
         }
         for (number, dim) in found.iter().enumerate() {
             // SAFETY: there is room for all of them.
@@ -172,7 +174,7 @@ unsafe fn put_dims(found: &[u64], room: c_int, dims: *mut u64) -> Result<c_int> 
     Ok(count)
 }
 
-/// Makes all written data readable.
+/// Commits all written data.
 #[unsafe(no_mangle)]
 pub extern "C" fn hc_flush(id: i64) -> c_int {
     guard(|| Handle::get(id)?.writer()?.0.flush().map(|()| 0))
@@ -219,14 +221,15 @@ pub unsafe extern "C" fn hc_create_group(parent: i64, name: *const c_char) -> i6
     })
 }
 
-/// Returns the name of a new object. An empty one would create an object without a link.
+/// Returns the name of a new object or attribute. An empty name is an error: it would create an object
+/// without a link.
 ///
 /// # Safety
 /// As [`foreign::text`].
 unsafe fn named<'a>(name: *const c_char) -> Result<&'a [u8]> {
     // SAFETY: the caller's promise.
     let name = unsafe { foreign::text(name, "the name") }?;
-    if name.is_empty() { Err(Error::invalid("an empty name")) } else { Ok(name) }
+    if name.is_empty() { Err(Error::invalid("the name is empty")) } else { Ok(name) }
 }
 
 /// Creates a dataset.
@@ -303,8 +306,8 @@ pub unsafe extern "C" fn hc_write_chunk(
 /// Reads a chunk in its stored form.
 ///
 /// # Safety
-/// `offset` has a value for each dimension; `filter_mask` is NULL or has room for a value; `buf_size` has a
-/// value and room for one; `buf` is NULL or has room for as many bytes.
+/// `offset` has a value for each dimension; `filter_mask` is NULL or has room for a value; `buf_size` points
+/// to a value that can be replaced; `buf` is NULL or has room for that number of bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hc_read_chunk(
     dset: i64,
@@ -316,21 +319,22 @@ pub unsafe extern "C" fn hc_read_chunk(
 ) -> c_int {
     guard(|| {
         // SAFETY: the program's promise.
-        let places = |rank| unsafe { foreign::required_array(offset, rank, "offset") };
+        let start = |rank| unsafe { foreign::required_array(offset, rank, "offset") };
         let found = match Handle::get(dset)? {
-            Handle::Read(object) => object.chunk(places(object.dataset()?.dims().len())?)?,
+            Handle::Read(object) => object.chunk(start(object.dataset()?.dims().len())?)?,
             _ => {
                 let dataset = Handle::dataset(dset)?;
-                dataset.read_chunk(places(dataset.dims().len())?)?
+                dataset.read_chunk(start(dataset.dims().len())?)?
             }
         };
         // SAFETY: the program's promise.
         let room = unsafe { foreign::required_array(buf_size, 1, "buf_size") }?.first().copied().unwrap_or(0);
         let Some((bytes, mask)) = found else {
-            return Err(Error::invalid("no chunk was written there"));
+            return Err(Error::invalid("cannot read the chunk: no chunk is stored at the offset"));
         };
         if !buf.is_null() && room < bytes.len() {
-            let message = format!("a buffer of {room} bytes for a chunk of {}", bytes.len());
+            let message =
+                format!("cannot read the chunk: buffer of {room} bytes for a chunk of {}", bytes.len());
             return Err(Error::invalid(message));
         }
         // SAFETY: the program's promise.
@@ -338,7 +342,7 @@ pub unsafe extern "C" fn hc_read_chunk(
         // SAFETY: the program's promise.
         unsafe { foreign::write_out(buf_size, bytes.len()) };
         if !buf.is_null() {
-            // SAFETY: there is room for `room` bytes, which are as many or more.
+            // SAFETY: there is room for `room` bytes, and the chunk is not longer.
             unsafe { foreign::write_all(buf.cast(), &bytes) };
         }
         Ok(0)
@@ -348,14 +352,14 @@ pub unsafe extern "C" fn hc_read_chunk(
 /// Writes a whole dataset.
 ///
 /// # Safety
-/// `buf` has as many elements of that type as the dataset.
+/// `buf` has the number of the dataset's elements, of that type.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hc_write(dset: i64, number: c_int, buf: *const c_void) -> c_int {
     guard(|| {
         let (dataset, datatype) = (Handle::dataset(dset)?, types::datatype(number)?);
         let count = dataset.dims().iter().try_fold(datatype.size, |count, dim| count.checked_mul(*dim));
         let size = count.and_then(|count| usize::try_from(count).ok());
-        let size = size.ok_or_else(|| Error::limit("a dataset larger than memory"))?;
+        let size = size.ok_or_else(|| Error::limit("the dataset is larger than the address space"))?;
         // SAFETY: the program's promise.
         let bytes = unsafe { foreign::required_array(buf.cast::<u8>(), size, "buf") }?;
         dataset.write_as(&Selection::All, &datatype, bytes).map(|()| 0)
@@ -396,7 +400,7 @@ unsafe fn set(
     writer.set_attribute(node, attribute).map(|()| 0)
 }
 
-/// Sets an attribute to numbers; to one number if `count` is 0.
+/// Sets an attribute to an array of numbers; to a scalar if `count` is 0.
 ///
 /// # Safety
 /// `name` is a string, `values` has `count` values of that type, or one if `count` is 0.
@@ -434,7 +438,7 @@ pub unsafe extern "C" fn hc_set_string(object: i64, name: *const c_char, text: *
         // SAFETY: the program's promise.
         let text = unsafe { foreign::text(text, "the text") }?;
         if std::str::from_utf8(text).is_err() {
-            return Err(Error::invalid("a text that is not UTF-8"));
+            return Err(Error::invalid("the text is not UTF-8"));
         }
         let element = object.writer()?.0.store_sequence(text.len(), text)?;
         let class = Class::VlenString { padding: StringPadding::NullTerminated, charset: CharacterSet::Utf8 };

@@ -1,4 +1,4 @@
-//! The reader for C: files, groups and datasets that are open for reading.
+//! Functions for files that are open for reading.
 
 use crate::handles::Handle;
 use crate::{foreign, guard::guard, guard::guard_with, types};
@@ -39,7 +39,7 @@ impl ReadObject {
         self.object.group()
     }
 
-    /// Returns the object at a path, named by its path from the root.
+    /// Returns the object at a path. Its name in messages is its path from the root.
     fn at(&self, path: &[u8]) -> Result<Object> {
         let object = self.group()?.get(path)?;
         if !object.file().same(self.object.file()) {
@@ -49,8 +49,8 @@ impl ReadObject {
         if path.starts_with('/') {
             return Ok(object.named(&path));
         }
-        let above = self.object.asked_path().unwrap_or_default().trim_end_matches('/').to_owned();
-        Ok(object.named(&format!("{above}/{path}")))
+        let parent = self.object.asked_path().unwrap_or_default().trim_end_matches('/').to_owned();
+        Ok(object.named(&format!("{parent}/{path}")))
     }
 
     pub(crate) fn dataset_at(&self, path: &[u8]) -> Result<Self> {
@@ -65,7 +65,7 @@ impl ReadObject {
         Ok(Self::new(object, None, false))
     }
 
-    /// Releases the lock of a file; objects of it stay usable.
+    /// Releases the locks of a file; its open objects stay usable.
     pub(crate) fn close(&self) {
         if self.is_file {
             self.object.file().release_locks();
@@ -92,14 +92,15 @@ impl ReadObject {
         Ok(self.attributes.get_or_init(|| names))
     }
 
-    /// Returns the chunk that begins at an element, as it is stored, and its filter mask; `None` if it was never written.
+    /// Returns the chunk that begins at an element, as it is stored, and its filter mask; `None` if it was
+    /// never written.
     pub(crate) fn chunk(&self, offset: &[u64]) -> Result<Option<(Vec<u8>, u32)>> {
         let dataset = self.dataset()?;
         let chunked = dataset.chunked();
         let chunked = chunked.ok_or_else(|| dataset.name(Error::invalid("the dataset has no chunks")))?;
-        let begins =
+        let quotient =
             |(offset, length): (&u64, &u64)| (*length > 0 && offset % length == 0).then(|| offset / length);
-        let scaled: Option<Vec<u64>> = offset.iter().zip(&chunked.dims).map(begins).collect();
+        let scaled: Option<Vec<u64>> = offset.iter().zip(&chunked.dims).map(quotient).collect();
         let scaled = scaled.ok_or_else(|| dataset.name(Error::invalid("no chunk begins at the offset")))?;
         let chunks = match self.chunks.get() {
             Some(chunks) => chunks,
@@ -125,7 +126,7 @@ pub struct ReadRequest {
     buf: *mut c_void,
 }
 
-/// Elements that the program chose, and the form in which it wants them.
+/// Elements that the program selected, and their conversion to its type.
 struct ReadSelection {
     selection: Selection,
     conversion: Option<Conversion>,
@@ -160,7 +161,7 @@ impl ReadSelection {
             Dataspace::Null => 0,
             _ => selection.count(dataset.dims())?,
         };
-        let too_large = || Error::limit("the elements are larger than memory");
+        let too_large = || Error::limit("the selection is larger than the address space");
         let element = usize::try_from(size).map_err(|_| too_large())?;
         let bytes = usize::try_from(elements).ok().and_then(|elements| elements.checked_mul(element));
         Ok(Self { selection, conversion, element, bytes: bytes.ok_or_else(too_large)? })
@@ -178,8 +179,8 @@ fn selection(
     }
     let mut axes = Vec::with_capacity(dims.len());
     for (axis, dim) in dims.iter().enumerate() {
-        let given = |values: Option<&[u64]>| values.and_then(|values| values.get(axis).copied());
-        let (start, stride) = (given(start).unwrap_or(0), given(stride).unwrap_or(1));
+        let value = |values: Option<&[u64]>| values.and_then(|values| values.get(axis).copied());
+        let (start, stride) = (value(start).unwrap_or(0), value(stride).unwrap_or(1));
         if stride == 0 {
             return Err(Error::invalid(format!(
                 "cannot read: expected a stride of at least 1, got 0 (dimension {axis})"
@@ -190,7 +191,7 @@ fn selection(
                 "cannot read: expected a start of at most {dim}, got {start} (dimension {axis})"
             ))
         })?;
-        let count = given(count).unwrap_or_else(|| rest.div_ceil(stride));
+        let count = value(count).unwrap_or_else(|| rest.div_ceil(stride));
         axes.push(Axis::Range { start, stride, count, block: 1 });
     }
     Ok(Selection::Axes(axes))
@@ -206,7 +207,7 @@ pub unsafe extern "C" fn hc_open(name: *const c_char) -> i64 {
     guard(|| {
         // SAFETY: the program's promise.
         let name = unsafe { foreign::text(name, "the name") }?;
-        let name = std::str::from_utf8(name).map_err(|_| Error::invalid("a file name that is not UTF-8"))?;
+        let name = std::str::from_utf8(name).map_err(|_| Error::invalid("the file name is not UTF-8"))?;
         ENABLED.call_once(hyperchunk_live::enable);
         let file = File::open_url(name, &OpenOptions::default())?;
         Ok(Handle::Read(ReadObject::new(file.root()?, None, true).into()).open())
@@ -220,7 +221,7 @@ pub extern "C" fn hc_member_count(group: i64) -> i64 {
 }
 
 pub(crate) fn length(count: usize) -> Result<i64> {
-    i64::try_from(count).map_err(|_| Error::limit("more than an integer holds"))
+    i64::try_from(count).map_err(|_| Error::limit(format!("the count {count} exceeds an int64_t")))
 }
 
 pub(crate) fn numbered<'a>(names: &'a [Name], number: i64, what: &str) -> Result<&'a Name> {
@@ -264,7 +265,7 @@ pub unsafe extern "C" fn hc_kind(parent: i64, path: *const c_char) -> c_int {
     })
 }
 
-/// Calls a function with the datatype of a dataset's elements, or of an attribute's.
+/// Calls a function with the datatype of an attribute, or of the dataset if `attribute` is NULL.
 ///
 /// # Safety
 /// `attribute` is NULL or a string.
@@ -281,7 +282,7 @@ unsafe fn with_datatype<T>(
     then(&unsafe { crate::read_attributes::attribute(&object, attribute) }?.datatype)
 }
 
-/// Returns the class of elements.
+/// Returns the class of a dataset's or an attribute's elements.
 ///
 /// # Safety
 /// `attribute` is NULL or a string.
@@ -291,7 +292,7 @@ pub unsafe extern "C" fn hc_class_of(object: i64, attribute: *const c_char) -> c
     guard(|| unsafe { with_datatype(object, attribute, |datatype| Ok(types::class(datatype))) })
 }
 
-/// Returns the type that holds the values of elements.
+/// Returns the `hc_type` that holds all values of a dataset or attribute.
 ///
 /// # Safety
 /// `attribute` is NULL or a string.
@@ -301,14 +302,14 @@ pub unsafe extern "C" fn hc_type_of(object: i64, attribute: *const c_char) -> c_
     guard(|| unsafe { with_datatype(object, attribute, |datatype| Ok(types::number(datatype))) })
 }
 
-/// Returns the size of a stored element.
+/// Returns the size of a stored element of a dataset or attribute.
 ///
 /// # Safety
 /// `attribute` is NULL or a string.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hc_element_size(object: i64, attribute: *const c_char) -> i64 {
     let size = |datatype: &Datatype| {
-        i64::try_from(datatype.size).map_err(|_| Error::limit("an element of that size"))
+        i64::try_from(datatype.size).map_err(|_| Error::limit("the size of an element exceeds an int64_t"))
     };
     // SAFETY: the program's promise.
     guard(|| unsafe { with_datatype(object, attribute, size) })
@@ -329,14 +330,15 @@ pub unsafe extern "C" fn hc_element_count(object: i64, attribute: *const c_char)
             unsafe { crate::read_attributes::attribute(&object, attribute) }?.dataspace.elements()
         };
         let count = elements.and_then(|elements| i64::try_from(elements).ok());
-        count.ok_or_else(|| Error::limit("more than 2^63 elements"))
+        count.ok_or_else(|| Error::limit("the number of elements exceeds an int64_t"))
     })
 }
 
 /// Reads elements.
 ///
 /// # Safety
-/// `start`, `count` and `stride` are NULL or have a value for each dimension; `buf` has room for the elements.
+/// `start`, `count` and `stride` are NULL or have a value for each dimension; `buf` has room for the
+/// elements.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hc_read(
     dset: i64,
@@ -362,7 +364,7 @@ pub unsafe extern "C" fn hc_read(
     })
 }
 
-/// Does several reads, which share requests.
+/// Runs several reads, which share requests.
 ///
 /// # Safety
 /// `requests` has `number` of them, each as for [`hc_read`]; their buffers do not overlap.
@@ -376,9 +378,9 @@ pub unsafe extern "C" fn hc_read_many(number: usize, requests: *const ReadReques
         let mut selections = Vec::with_capacity(number);
         for (request, object) in requests.iter().zip(&objects) {
             let dataset = object.dataset()?;
-            let places = (request.start, request.count, request.stride);
+            let hyperslab = (request.start, request.count, request.stride);
             // SAFETY: the program's promise.
-            let wanted = unsafe { ReadSelection::new(dataset, request.r#type, places) };
+            let wanted = unsafe { ReadSelection::new(dataset, request.r#type, hyperslab) };
             selections.push((dataset, wanted.map_err(|error| dataset.name(error))?));
         }
         let mut reads = Vec::with_capacity(number);
@@ -395,7 +397,8 @@ pub unsafe extern "C" fn hc_read_many(number: usize, requests: *const ReadReques
 /// Reads strings.
 ///
 /// # Safety
-/// `start`, `count` and `stride` are NULL or have a value for each dimension; `number` is NULL or has room for a value.
+/// `start`, `count` and `stride` are NULL or have a value for each dimension; `number` is NULL or has room
+/// for a value.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hc_read_strings(
     dset: i64,
@@ -413,7 +416,7 @@ pub unsafe extern "C" fn hc_read_strings(
         let mut elements = Vec::new();
         elements
             .try_reserve_exact(wanted.bytes)
-            .map_err(|_| Error::limit("the elements are larger than memory"))?;
+            .map_err(|_| Error::limit("out of memory: cannot allocate a buffer for the selection"))?;
         elements.resize(wanted.bytes, 0);
         dataset.read(&wanted.selection, &mut elements)?;
         let file = object.object().file();

@@ -79,14 +79,15 @@ pub unsafe extern "C" fn hc_get_numbers(
         // SAFETY: the program's promise.
         let found = unsafe { attribute(&object, name) }?;
         let named = |error: Error| object.object().name(error);
-        let too_many = || named(Error::limit("more values than memory has"));
+        let too_many = || named(Error::limit("the attribute is larger than the address space"));
         let count =
             found.dataspace.elements().and_then(|count| usize::try_from(count).ok()).ok_or_else(too_many)?;
         if values.is_null() {
             return length(count);
         }
         if room < count {
-            return Err(named(Error::invalid(format!("room for {room} values of {count}"))));
+            let message = format!("`values` has room for {room} values, expected {count}");
+            return Err(named(Error::invalid(message)));
         }
         let memory = match number {
             types::STORED => found.datatype.clone(),
@@ -96,10 +97,11 @@ pub unsafe extern "C" fn hc_get_numbers(
             .ok()
             .and_then(|size| size.checked_mul(count))
             .ok_or_else(too_many)?;
-        // SAFETY: the program's promise: there is room for `room` values, which are as many or more.
+        // SAFETY: the program's promise: there is room for `room` values, and `count` is not more.
         let out = unsafe { foreign::room(values, size, "values") }?;
         if number == types::STORED {
-            let data = found.data.get(..size).ok_or_else(|| named(Error::corrupt("a short attribute")))?;
+            let short = || named(Error::corrupt(format!("the attribute has less than {size} bytes of data")));
+            let data = found.data.get(..size).ok_or_else(short)?;
             out.copy_from_slice(data);
         } else {
             let conversion = Conversion::new(&found.datatype, &memory).map_err(named)?;
@@ -120,7 +122,7 @@ unsafe fn read_strings(object: i64, name: *const c_char) -> Result<Vec<Vec<u8>>>
     strings(object.object().file(), &found.datatype, &found.data).map_err(|error| object.object().name(error))
 }
 
-/// Reads the first string of an attribute.
+/// Reads the only string of an attribute.
 ///
 /// # Safety
 /// `name` is a string; `buf` is NULL or has room for `size` bytes.

@@ -1,4 +1,4 @@
-//! The types of numbers, as numbered in `hyperchunk.h`.
+//! Numeric types, as numbered by `hc_type` in `hyperchunk.h`.
 
 use hyperchunk::model::{ByteOrder, Class, Datatype};
 use hyperchunk::{Error, Result};
@@ -12,11 +12,11 @@ pub(crate) fn datatype(number: c_int) -> Result<Datatype> {
         1..=4 => Datatype::integer(1 << (number - 1), true, ORDER),
         5..=8 => Datatype::integer(1 << (number - 5), false, ORDER),
         9 | 10 => Datatype::ieee(if number == 9 { 4 } else { 8 }, ORDER),
-        _ => return Err(Error::invalid(format!("there is no type {number}"))),
+        _ => return Err(Error::invalid(format!("unknown type {number}: expected a constant of hc_type"))),
     })
 }
 
-/// Number for elements as they are stored.
+/// `HC_STORED`: elements as they are stored.
 pub(crate) const STORED: c_int = 0;
 
 /// Returns the number of the type that holds all values of a datatype; 0 if there is none.

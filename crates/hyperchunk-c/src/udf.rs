@@ -1,5 +1,5 @@
-//! HDF5-UDF's interface for C: `include/hdf5-udf.h` documents each function. The stored dataset is a live
-//! dataset of ours.
+//! HDF5-UDF's interface for C; `include/hdf5-udf.h` documents each function. It stores live datasets of
+//! Hyperchunk.
 
 use crate::foreign;
 use hyperchunk_live::edit;
@@ -13,7 +13,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Once;
 
-/// The settings of a program for a function and a file.
+/// File, function and options of the program.
 #[allow(missing_debug_implementations, reason = "the program has it as a pointer")]
 pub struct Context {
     file: PathBuf,
@@ -79,13 +79,18 @@ pub unsafe extern "C" fn libudf_set_option(
             let value = match value {
                 "true" => true,
                 "false" => false,
-                other => return Err(format!("{other:?} is neither \"true\" nor \"false\"").into()),
+                other => {
+                    return Err(format!("invalid value {other:?}: expected \"true\" or \"false\"").into());
+                }
             };
             match option {
                 "overwrite" => ctx.overwrite = value,
-                // It is always saved.
+                // The source is always saved.
                 "save_sourcecode" => {}
-                other => return Err(format!("there is no option {other:?}").into()),
+                other => {
+                    let known = "expected \"overwrite\" or \"save_sourcecode\"";
+                    return Err(format!("unknown option {other:?}: {known}").into());
+                }
             }
             Ok(())
         })
@@ -122,8 +127,8 @@ pub unsafe extern "C" fn libudf_compile(ctx: *mut Context) -> bool {
 /// Stores the function, and returns the headers of its outputs.
 ///
 /// # Safety
-/// `ctx` is NULL or from [`libudf_init`]; `size` is NULL or has a value and room for one; `metadata` is NULL
-/// or has room for that many bytes.
+/// `ctx` is NULL or from [`libudf_init`]; `size` is NULL or points to a value that can be replaced;
+/// `metadata` is NULL or has room for that number of bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn libudf_store(metadata: *mut c_char, size: *mut usize, ctx: *mut Context) -> bool {
     // SAFETY: the program's promise.
@@ -165,7 +170,8 @@ pub unsafe extern "C" fn libudf_get_metadata(
             let needed = entry.json.len().saturating_add(1);
             if !metadata.is_null() {
                 if room < needed {
-                    return Err(format!("a buffer of {room} bytes for a header of {needed}").into());
+                    let message = format!("buffer of {room} bytes is too small: the header has {needed}");
+                    return Err(message.into());
                 }
                 write_text(metadata, room, &entry.json);
             }
@@ -202,7 +208,7 @@ impl Context {
     }
 }
 
-/// Creates a missing signing key of the user, as HDF5-UDF does, and reports it.
+/// Creates the user's signing key if it is missing, as HDF5-UDF does, and reports it.
 fn make_key() -> Result<(), Reason> {
     if let Some((fingerprint, path)) = keys::make_missing_key()? {
         let text = format!("hyperchunk: made your signing key {fingerprint} ({})\n", path.display());
@@ -212,7 +218,7 @@ fn make_key() -> Result<(), Reason> {
     Ok(())
 }
 
-/// Finds the package with the workers: from this library's location, or from HDF5's plugin path.
+/// Finds the package with the workers: beside this library, or through HDF5's plugin path.
 fn find_package() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -243,11 +249,11 @@ unsafe fn text<'a>(pointer: *const c_char, what: &str) -> Result<&'a str, Reason
 /// Writes a text and its NUL, truncated if it does not fit.
 ///
 /// # Safety
-/// `place` has room for `room` bytes, which are not 0.
+/// `place` has room for `room` bytes; `room` is not 0.
 unsafe fn write_text(place: *mut c_char, room: usize, text: &str) {
     let text = text.as_bytes();
     let kept = text.get(..room.saturating_sub(1)).unwrap_or(text);
-    // SAFETY: the caller's promise; the NUL is within the room, too.
+    // SAFETY: the caller's promise; `kept` is shorter than `room`, so that the NUL fits.
     unsafe {
         foreign::write_all(place.cast(), kept);
         foreign::write_out(place.add(kept.len()), 0);

@@ -25,7 +25,7 @@ pub(crate) struct Arguments {
 const HELP: &str = "\
 Reads all values once, on all processors, and records statistics (minimum, maximum and others) for each chunk,
 or each megabyte: in FILE.hczones beside the file, or in the cache folder for a URL. Queries read the
-statistics instead of the data; once the file changes, they refuse them.
+statistics instead of the data, and refuse them once the file has changed.
 
 Examples:
   hyperchunk analyze run.h5

@@ -34,7 +34,7 @@ pub(crate) struct Arguments {
     /// unlimited dimension of the first file.
     #[arg(long, value_name = "DIMENSION")]
     concat: Option<String>,
-    /// What to do with a file that cannot be read or has another layout than the first one.
+    /// Action for a file that cannot be read or has another layout than the first one.
     #[arg(long, value_enum, default_value_t = Mismatch::Error)]
     on_mismatch: Mismatch,
     /// Keep the minimum, the maximum and the number of NaNs of a dataset in each file, which a query uses to leave out
@@ -166,7 +166,7 @@ fn names(given: &[String], ask: &Ask) -> Result<Vec<String>, Error> {
             names.push(name.clone());
             continue;
         }
-        // On a thread of its own, because a read that waits does not notice an interrupt.
+        // On a separate thread, because a blocking read does not notice an interrupt.
         let (sender, lines) = mpsc::channel();
         let read = move || std::io::stdin().lines().try_for_each(|line| sender.send(line));
         std::thread::Builder::new().name("hyperchunk-names".into()).spawn(read).map_err(failed)?;

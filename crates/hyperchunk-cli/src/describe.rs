@@ -16,7 +16,7 @@ pub(crate) fn name(bytes: &[u8]) -> String {
     escape(&String::from_utf8_lossy(bytes), MAX_NAME_CHARS)
 }
 
-/// Returns a datatype, in NumPy's words where possible: `int32`, `float64 (big-endian)`, `string`,
+/// Returns a datatype, in NumPy's terms where possible: `int32`, `float64 (big-endian)`, `string`,
 /// `{a: int32, b: float64}`.
 pub(crate) fn datatype(datatype: &Datatype) -> String {
     let mut text = String::new();

@@ -18,11 +18,11 @@ pub(crate) struct Arguments {
 const HELP: &str = "\
 Until it is committed, a file that Hyperchunk writes is FILE.partial, with FILE.journal beside it. If the
 program is killed, both stay, and `recover` makes FILE of them, with every completely written chunk. If FILE
-was committed before, it gets the data written since; what another program changed in place stays as it is, and
-is named. The exit status is 1 if any written data are lost.
+was committed before, it gets the data written since; data that another program changed in place stay as they
+are, and are listed. The exit status is 1 if any written data are lost.
 
-If a program was interrupted while it edited FILE, FILE.redo stays. `recover` completes the commit, or drops it if
-FILE.redo is incomplete, as does any other program of Hyperchunk that opens FILE.
+If a program was interrupted while it edited FILE, FILE.redo stays. `recover` completes the commit, or discards it
+if FILE.redo is incomplete. Any other program of Hyperchunk that opens FILE does the same.
 
 Example:
   hyperchunk recover run42.h5";

@@ -41,8 +41,9 @@ struct Make {
     /// Path of the dataset.
     #[arg(required = true)]
     dataset: Option<String>,
-    /// Order of the chunks, and the dimensions along which they are long: row, column, hilbert, or dimensions
-    /// from the slowest to the fastest, such as 2,0,1.
+    /// Order in which chunks are stored, and the dimensions along which they are longest: row, column,
+    /// hilbert,
+    /// or dimensions from the slowest to the fastest, such as 2,0,1.
     #[arg(long, value_name = "ORDER", value_parser = order, default_value = "row")]
     order: Order,
     /// Shape of the chunks, such as 100x200. Without it, chunks have about a megabyte.
@@ -76,7 +77,7 @@ struct Make {
     /// number of processes.
     #[arg(long, conflicts_with = "output")]
     begin: bool,
-    /// Number of threads, if the memory is enough for them; 0: one for each processor.
+    /// Number of threads, fewer if the memory bound requires it; 0: one for each processor.
     #[arg(long, value_name = "N", default_value_t = 0)]
     threads: usize,
     /// Do not wait until the layout is on the disk.
@@ -277,22 +278,22 @@ fn estimate(job: &Job, arguments: &Make) {
         );
     }
     say!("at most {} of memory", bytes(plan.needs(threads)));
-    say!("the request: {} bytes", job.request().to_json().len());
+    say!("size of the request as JSON: {} bytes", job.request().to_json().len());
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct Work {
     /// The HDF5 file.
     file: String,
-    /// Name of the layout, or its first digits.
+    /// ID of the layout, or a unique prefix of it.
     id: String,
     /// Share of this process: i/n is process i of n, counted from 0.
     #[arg(long, value_name = "I/N", value_parser = parse_share, default_value = "0/1")]
     task_range: (u64, u64),
-    /// If there are two passes: seconds to wait for other processes that make no progress.
+    /// Before a second pass: maximum number of seconds to wait without progress of other processes.
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     wait: u64,
-    /// Number of threads, if the memory is enough for them; 0: one for each processor.
+    /// Number of threads, fewer if the memory bound requires it; 0: one for each processor.
     #[arg(long, value_name = "N", default_value_t = 0)]
     threads: usize,
     /// Do not wait until the layout is on the disk.
@@ -356,7 +357,7 @@ fn list(arguments: &Layouts) -> Outcome {
 struct Remove {
     /// The HDF5 file.
     file: PathBuf,
-    /// Name of the layout, or its first digits.
+    /// ID of the layout, or a unique prefix of it.
     id: String,
 }
 

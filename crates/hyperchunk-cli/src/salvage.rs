@@ -14,7 +14,7 @@ use std::sync::Mutex;
 
 /// Exit status if the output is written, but something is lost.
 const LOSS_STATUS: i32 = 3;
-/// Limit on the objects that the summary names.
+/// Maximum number of objects and losses that are listed.
 const MAX_NAMED: usize = 100;
 
 #[derive(Args, Debug)]
@@ -42,8 +42,8 @@ pub(crate) struct Arguments {
 
 const HELP: &str = "\
 For files of any program that are truncated, were never closed, or are damaged. Objects are found by the links that
-survive. Objects that no link leads to are found by their headers, and go to /lost+found. A dataset is copied if all
-of it can be read and decoded. Damage inside data without a checksum cannot be seen: such datasets are reported as
+survive. Objects without a link are found by their headers, and go to /lost+found. A dataset is copied if all of it
+can be read and decoded. Damage inside data without a checksum cannot be detected: such datasets are reported as
 `not checkable`.
 
 The exit status is 0 if nothing is lost, 3 if the output is written but something is lost.

@@ -29,10 +29,10 @@ pub(crate) struct Arguments {
     /// Private key of the certificate, as PEM.
     #[arg(long, value_name = "FILE", requires = "cert")]
     key: Option<PathBuf>,
-    /// Let clients make files and append to tables.
+    /// Let clients create files and append to sharded stores.
     #[arg(long)]
     writable: bool,
-    /// Maximum number of concurrent answers.
+    /// Maximum number of concurrent responses.
     #[arg(long, value_name = "N", default_value_t = 64)]
     streams: usize,
     /// Print a line for each request.

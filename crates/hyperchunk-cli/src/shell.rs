@@ -19,7 +19,7 @@ pub(crate) struct ManArguments {
     /// Write the pages of all commands into this folder, such as ~/.local/share/man/man1.
     #[arg(short, long, value_name = "FOLDER")]
     output: Option<PathBuf>,
-    /// Replace pages that are there.
+    /// Replace existing pages.
     #[arg(long, requires = "output")]
     overwrite: bool,
 }

@@ -58,7 +58,7 @@ pub(crate) struct SourceOptions {
     /// FILE.hcindex of a local file, otherwise the index in the cache folder.
     #[arg(long, value_name = "PATH|beside|never")]
     index: Option<String>,
-    /// Whether the command reads all structure of the file.
+    /// True if the command reads all structure of the file.
     #[arg(skip)]
     lists: bool,
 }

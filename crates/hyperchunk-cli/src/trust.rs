@@ -56,7 +56,7 @@ pub(crate) enum Command {
         #[arg(allow_hyphen_values = true)]
         fingerprint: String,
     },
-    /// Take a key out of its profile. It is a stranger's then.
+    /// Take a key out of its profile. The key is then treated as unknown.
     Rm {
         /// Fingerprint of the key.
         #[arg(allow_hyphen_values = true)]

@@ -60,8 +60,8 @@ as_is!(f32: i8 i16 i32 i64 u8 u16 u32 u64 f32 f64);
 as_is!(f64: i8 i16 i32 i64 u8 u16 u32 u64 f32 f64);
 
 /// Rounds a double to odd: to the equal float if there is one, otherwise to the adjacent float whose last bit
-/// is 1. Rounding the result to at most 22 bits then gives the same as rounding the double directly. The
-/// nearest float could be a tie where the double is none.
+/// is 1. Rounding the result to at most 22 bits then gives the same as rounding the double directly.
+/// With the nearest float it might not: that one can be a tie although the double is not.
 pub(crate) fn round_to_odd(value: f64) -> f32 {
     #[expect(clippy::cast_possible_truncation, reason = "what is lost is looked at")]
     let near = value as f32;
@@ -94,7 +94,7 @@ pub(crate) fn cast(from: Kind, to: Kind, a: &[u8], out: &mut OutputBytes) -> Res
     if nan {
         fail!(
             Failed,
-            "a value is NaN, which {} does not have; say what stands for it, as in where(isnan(x), -1, x)",
+            "a value is NaN, which {} cannot represent; replace it, as in where(isnan(x), -1, x)",
             to.name()
         )
     }

@@ -6,7 +6,7 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// Expression that cannot be understood, or has no type for its inputs.
+    /// Expression that cannot be parsed, or has no type for its inputs.
     Syntax,
     /// Exceeded limit on length, depth, number of datasets or memory.
     Limit,

@@ -10,12 +10,12 @@ use std::mem::MaybeUninit;
 /// Memory that a step writes.
 pub(crate) type OutputBytes = [MaybeUninit<u8>];
 
-/// Applies `step` to values of kind `from`, with a result of kind `to`. The arguments that the step does not have are
-/// empty. The steps called *mixed* compare a signed integer with an unsigned one.
+/// Applies `step` to values of kind `from`, with a result of kind `to`. The arguments that the step does not
+/// have are empty. The steps called *mixed* compare a signed integer with an unsigned one.
 ///
 /// # Errors
-/// `Failed` when there is no result: NaN converted to an integer, or an integer raised to a negative power. `Internal` when
-/// the memory has the wrong size, or the step does not exist for these kinds.
+/// `Failed` when there is no result: NaN converted to an integer, or an integer raised to a negative power.
+/// `Internal` when the memory has the wrong size, or the step does not exist for these kinds.
 pub(crate) fn compute(
     step: Step,
     from: Kind,
@@ -59,11 +59,11 @@ pub(crate) fn compute(
 }
 
 fn wrong_size() -> Error {
-    Error::new(ErrorKind::Internal, "a block of an expression has no fitting memory")
+    Error::new(ErrorKind::Internal, "the memory of a block of an expression does not fit its elements")
 }
 
 fn unsupported_step<T>(step: Step) -> Result<T> {
-    fail!(Internal, "{step:?} is not made for these types")
+    fail!(Internal, "{step:?} does not support these types")
 }
 
 pub(crate) fn map1<T: Lane, R: Lane>(a: &[u8], out: &mut OutputBytes, f: impl Fn(T) -> R) -> Result<()> {
@@ -95,7 +95,7 @@ pub(crate) fn map2<T: Lane, U: Lane, R: Lane>(
     Ok(())
 }
 
-/// Words of bits, for a branch-free selection.
+/// Unsigned integers, for a branch-free selection.
 trait Bits: Lane {
     fn pick(condition: u8, a: Self, b: Self) -> Self;
 }

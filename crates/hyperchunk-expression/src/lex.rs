@@ -7,7 +7,7 @@ use hyperchunk_format::printable::escape;
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Token {
     Integer(i128),
-    FloatLane(f64),
+    Real(f64),
     /// Bare name.
     Word(String),
     /// Name of a dataset in quotes, or of an attribute as `dataset@attribute`.
@@ -16,7 +16,7 @@ pub(crate) enum Token {
     End,
 }
 
-/// The longest come first.
+/// Operators and punctuation, the longest first.
 const SIGNS: [&str; 22] = [
     "**", "//", "<<", ">>", "<=", ">=", "==", "!=", "<", ">", "+", "-", "*", "/", "%", "&", "|", "^", "~",
     "(", ")", ",",
@@ -62,13 +62,13 @@ fn token(rest: &str, first: char) -> Result<(Token, usize)> {
         return Ok((Token::Sign(sign), sign.len()));
     }
     let advice = match first {
-        '@' => "; it is between a dataset and its attribute, without blanks",
+        '@' => "; write it between a dataset and its attribute, without blanks",
         '=' => "; == compares",
         '!' => "; write `not`",
         '[' | ']' | '{' | '}' => "; an expression sees one element at a time",
         _ => "",
     };
-    fail!(Syntax, "{:?} has no meaning here{advice}", escape(&first.to_string(), 8))
+    fail!(Syntax, "unexpected {:?}{advice}", escape(&first.to_string(), 8))
 }
 
 /// Returns the end of a word.
@@ -78,14 +78,14 @@ fn word(rest: &str) -> usize {
 
 /// Returns the attribute of the object `name`, whose name ends at `end`, if `@` follows.
 fn attribute(rest: &str, name: &str, end: usize) -> Result<Option<(Token, usize)>> {
-    let Some(behind) = rest.get(end..).and_then(|r| r.strip_prefix('@')) else { return Ok(None) };
-    let (attribute, length) = match behind.chars().next() {
-        Some(quote @ ('"' | '\'')) => quoted(behind, quote)?,
+    let Some(after) = rest.get(end..).and_then(|r| r.strip_prefix('@')) else { return Ok(None) };
+    let (attribute, length) = match after.chars().next() {
+        Some(quote @ ('"' | '\'')) => quoted(after, quote)?,
         Some(first) if first.is_alphabetic() || first == '_' => {
-            let length = word(behind);
-            (behind.get(..length).unwrap_or(behind).to_owned(), length)
+            let length = word(after);
+            (after.get(..length).unwrap_or(after).to_owned(), length)
         }
-        _ => fail!(Syntax, "after @ comes the name of an attribute, in quotes if it is no plain word"),
+        _ => fail!(Syntax, "expected the name of an attribute after @, in quotes if it is not a plain word"),
     };
     Ok(Some((Token::Quoted(format!("{name}@{attribute}")), end + 1 + length)))
 }
@@ -113,11 +113,11 @@ fn number(rest: &str) -> Result<(Token, usize)> {
         return Ok((Token::Integer(value), end));
     }
     if integer.is_some() {
-        fail!(Syntax, "{text} is too large for a whole number; write it as a decimal one, such as 1e30")
+        fail!(Syntax, "{text} is too large for an integer; write it as a decimal number, such as 1e30")
     }
     // Rust also parses words such as "inf"; a number starts with a digit or a point.
     match plain.parse::<f64>() {
-        Ok(value) if !hexadecimal && value.is_finite() => Ok((Token::FloatLane(value), end)),
+        Ok(value) if !hexadecimal && value.is_finite() => Ok((Token::Real(value), end)),
         _ => fail!(Syntax, "{:?} is not a number", escape(text, 40)),
     }
 }

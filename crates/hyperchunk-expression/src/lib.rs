@@ -54,7 +54,7 @@ impl Expression {
     /// Parses an expression.
     ///
     /// # Errors
-    /// `Syntax` with the place, `Limit` when it is too long, too deep or names too many datasets.
+    /// `Syntax` with the position, `Limit` when it is too long, too deep or names too many datasets.
     pub fn parse(text: &str) -> Result<Self> {
         if text.len() > MAX_TEXT_BYTES {
             fail!(Limit, "the expression has {} bytes; at most {MAX_TEXT_BYTES} are allowed", text.len())
@@ -68,12 +68,12 @@ impl Expression {
         &self.parsed.names
     }
 
-    /// Returns the constants that it uses by name, such as `e`, which could be mistaken for datasets.
+    /// Returns the named constants in the expression, such as `e`, which could be mistaken for datasets.
     pub fn constants(&self) -> &[&'static str] {
         &self.parsed.constants
     }
 
-    /// Returns the type of its values for inputs of these types, by NumPy's rules.
+    /// Returns the type of the expression's values for inputs of these types, by NumPy's rules.
     ///
     /// # Errors
     /// `Syntax` when an operator does not accept its operands, or a number does not fit.
@@ -81,7 +81,7 @@ impl Expression {
         Ok(lower::lower(&self.parsed, inputs)?.kind())
     }
 
-    /// Compiles it for inputs of these types and elements of type `output`.
+    /// Compiles the expression for inputs of these types and elements of type `output`.
     ///
     /// # Errors
     /// The errors of [`infer`](Expression::infer).
@@ -91,8 +91,8 @@ impl Expression {
         Ok(Program::new(steps, inputs, output))
     }
 
-    /// Compiles it for 16-bit floats: the output is `float32` that is to be rounded to these, and the result is
-    /// as if each element was rounded only once.
+    /// Compiles the expression for 16-bit floats: the output is `float32`, for rounding to 16 bits, and the
+    /// result is as if each element was rounded only once.
     ///
     /// # Errors
     /// The errors of [`infer`](Expression::infer).

@@ -1,8 +1,8 @@
 //! Lowering of the syntax tree to steps, with types by NumPy's rules.
 //!
-//! Literals have no type: they take the type of the other operand, as in NumPy 2. Two things differ. The
-//! result of an operation on literals alone stays such a number, including `sqrt(2)`. And functions of small
-//! integers give `float64`, like division, not NumPy's `float16` and `float32`.
+//! Literals have no type: they take the type of the other operand, as in NumPy 2. Two things differ from
+//! NumPy. The result of an operation on literals alone has no type either, including `sqrt(2)`. And functions
+//! of small integers give `float64`, like division, not `float16` or `float32`.
 
 use super::Kind;
 use super::number::{FoldedValue, fold};
@@ -34,7 +34,12 @@ impl From<Operand> for PartValue {
 
 pub(crate) fn lower(parsed: &ParsedExpression, inputs: &[Kind]) -> Result<Steps> {
     if inputs.len() != parsed.names.len() {
-        fail!(Syntax, "{} types for {} inputs", inputs.len(), parsed.names.len())
+        fail!(
+            Syntax,
+            "expected a type for each input, got {} types for {} inputs",
+            inputs.len(),
+            parsed.names.len()
+        )
     }
     let mut lower = Lowering { steps: Steps::default() };
     let mut operands: Vec<PartValue> = Vec::with_capacity(parsed.parts.len());
@@ -103,7 +108,7 @@ impl Lowering {
                 let from = if kind.range().is_some() && matches!(n, Number::Integer(_)) {
                     return Ok(Operand::Value(self.constant(n, kind)?).into());
                 } else {
-                    self.materialize(Number::FloatLane(n.real()))?
+                    self.materialize(Number::Real(n.real()))?
                 };
                 self.steps.cast(from, kind)
             }
@@ -118,7 +123,7 @@ impl Lowering {
                 let (a, b) = (self.as_kind(a, kind)?, self.as_kind(b, kind)?);
                 self.steps.step(Step::Where, &[condition, a, b], kind)
             }
-            _ => fail!(Syntax, "an operator without values"),
+            _ => fail!(Syntax, "an operator has no operands"),
         };
         Ok(Operand::Value(id).into())
     }
@@ -150,7 +155,7 @@ impl Lowering {
             Op::IsInf => self.steps.step(Step::IsInf, &[a], Kind::Bool),
             Op::IsFinite => self.steps.step(Step::IsFinite, &[a], Kind::Bool),
             Op::Cast(kind) => self.steps.cast(a, kind),
-            _ => fail!(Syntax, "an operator that does not take one value"),
+            _ => fail!(Syntax, "an operator does not take one value"),
         })
     }
 
@@ -225,7 +230,7 @@ impl Lowering {
         let float = kind.is_float();
         Ok(match n {
             Number::Integer(2) if kind != Kind::Bool => Some(self.steps.step(Step::Multiply, &[a, a], kind)),
-            Number::FloatLane(x) if float && x.to_bits() == 2f64.to_bits() => {
+            Number::Real(x) if float && x.to_bits() == 2f64.to_bits() => {
                 Some(self.steps.step(Step::Multiply, &[a, a], kind))
             }
             _ => None,
@@ -291,7 +296,7 @@ impl Lowering {
                 let fits = |k: &Kind| k.range().is_some_and(|(low, high)| low <= n && n <= high);
                 other.into_iter().chain(usual).find(fits)
             }
-            Operand::Number(Number::FloatLane(_)) => None,
+            Operand::Number(Number::Real(_)) => None,
         }
     }
 
@@ -300,8 +305,8 @@ impl Lowering {
         let weak = |kind: Kind, number: Number| match number {
             Number::Integer(_) if kind == Kind::Bool => Kind::Int64,
             Number::Integer(_) => kind,
-            Number::FloatLane(_) if kind.is_float() => kind,
-            Number::FloatLane(_) => Kind::Float64,
+            Number::Real(_) if kind.is_float() => kind,
+            Number::Real(_) => Kind::Float64,
         };
         Ok(match (a, b) {
             (Operand::Value(a), Operand::Value(b)) => {
@@ -336,7 +341,7 @@ impl Lowering {
         let kind = match number {
             Number::Integer(n) if i64::try_from(n).is_err() => Kind::UInt64,
             Number::Integer(_) => Kind::Int64,
-            Number::FloatLane(_) => Kind::Float64,
+            Number::Real(_) => Kind::Float64,
         };
         self.constant(number, kind)
     }
@@ -354,7 +359,7 @@ impl Lowering {
             }
             (Number::Integer(n), Some(_)) => fail!(
                 Syntax,
-                "{n} does not fit {}, the type of what it is combined with; convert that first, as in int32(x) or float64(x)",
+                "{n} does not fit {}, the type of the other operand; convert that first, as in int32(x) or float64(x)",
                 kind.name()
             ),
             (n, None) if kind == Kind::Bool => u64::from(n.real() != 0.0),

@@ -25,7 +25,7 @@ pub(crate) fn fold(op: Op, numbers: &[Number]) -> Result<FoldedValue> {
                 b
             }
         }
-        _ => fail!(Syntax, "an operator without values"),
+        _ => fail!(Syntax, "an operator has no operands"),
     };
     Ok(FoldedValue::Number(number))
 }
@@ -36,20 +36,20 @@ fn unary(op: Op, a: Number) -> Result<FoldedValue> {
         (Op::Positive, a) => a,
         (Op::Rounding(_), a @ Number::Integer(_)) => a,
         (Op::Negative, Number::Integer(n)) => integer(n.checked_neg())?,
-        (Op::Negative, Number::FloatLane(x)) => Number::FloatLane(-x),
+        (Op::Negative, Number::Real(x)) => Number::Real(-x),
         (Op::Absolute, Number::Integer(n)) => integer(n.checked_abs())?,
-        (Op::Absolute, Number::FloatLane(x)) => Number::FloatLane(x.abs()),
+        (Op::Absolute, Number::Real(x)) => Number::Real(x.abs()),
         (Op::Invert, Number::Integer(n)) => Number::Integer(!n),
-        (Op::Invert, Number::FloatLane(_)) => fail!(Syntax, "~ takes whole numbers"),
+        (Op::Invert, Number::Real(_)) => fail!(Syntax, "~ takes integers"),
         (Op::SignOf, Number::Integer(n)) => Number::Integer(n.signum()),
-        (Op::SignOf, Number::FloatLane(x)) => Number::FloatLane(sign(x)),
-        (Op::Rounding(how), Number::FloatLane(x)) => Number::FloatLane(round(how, x)),
-        (Op::Float(function), _) => Number::FloatLane(float(function, x)),
+        (Op::SignOf, Number::Real(x)) => Number::Real(sign(x)),
+        (Op::Rounding(how), Number::Real(x)) => Number::Real(round(how, x)),
+        (Op::Float(function), _) => Number::Real(float(function, x)),
         (Op::Not, _) => return Ok(FoldedValue::Truth(x == 0.0)),
         (Op::IsNan, _) => return Ok(FoldedValue::Truth(x.is_nan())),
         (Op::IsInf, _) => return Ok(FoldedValue::Truth(x.is_infinite())),
         (Op::IsFinite, _) => return Ok(FoldedValue::Truth(x.is_finite())),
-        _ => fail!(Syntax, "an operator that does not take one number"),
+        _ => fail!(Syntax, "an operator does not take one number"),
     };
     Ok(FoldedValue::Number(result))
 }
@@ -95,9 +95,9 @@ fn binary(op: Op, a: Number, b: Number) -> Result<Number> {
         Op::Hypot => x.hypot(y),
         Op::Minimum => return Ok(if x < y || x.is_nan() { a } else { b }),
         Op::Maximum => return Ok(if x > y || x.is_nan() { a } else { b }),
-        _ => fail!(Syntax, "& | ^ << and >> take whole numbers; a power is written **"),
+        _ => fail!(Syntax, "& | ^ << and >> take integers; a power is written **"),
     };
-    Ok(Number::FloatLane(value))
+    Ok(Number::Real(value))
 }
 
 /// Computes `op` on integers: `None` if the result is a real number, `Some(None)` if it is too large.
@@ -126,7 +126,7 @@ fn integer(value: Option<i128>) -> Result<Number> {
         Some(n) if n.unsigned_abs() <= u128::from(u64::MAX) => Ok(Number::Integer(n)),
         _ => fail!(
             Syntax,
-            "a whole number here is too large; write one of them as a decimal one, such as 1e30"
+            "an integer here is too large; write one of the operands as a decimal number, such as 1e30"
         ),
     }
 }

@@ -16,12 +16,12 @@ pub(crate) struct ParsedExpression {
 
 /// Named constants.
 const CONSTANTS: [(&str, Part); 8] = [
-    ("pi", Part::Number(Number::FloatLane(std::f64::consts::PI))),
-    ("e", Part::Number(Number::FloatLane(std::f64::consts::E))),
-    ("nan", Part::Number(Number::FloatLane(f64::NAN))),
-    ("NaN", Part::Number(Number::FloatLane(f64::NAN))),
-    ("inf", Part::Number(Number::FloatLane(f64::INFINITY))),
-    ("Inf", Part::Number(Number::FloatLane(f64::INFINITY))),
+    ("pi", Part::Number(Number::Real(std::f64::consts::PI))),
+    ("e", Part::Number(Number::Real(std::f64::consts::E))),
+    ("nan", Part::Number(Number::Real(f64::NAN))),
+    ("NaN", Part::Number(Number::Real(f64::NAN))),
+    ("inf", Part::Number(Number::Real(f64::INFINITY))),
+    ("Inf", Part::Number(Number::Real(f64::INFINITY))),
     ("True", Part::Truth(true)),
     ("False", Part::Truth(false)),
 ];
@@ -159,9 +159,9 @@ impl Parser {
                 self.next += 1;
                 self.push(Part::Number(Number::Integer(n)))
             }
-            Token::FloatLane(x) => {
+            Token::Real(x) => {
                 self.next += 1;
-                self.push(Part::Number(Number::FloatLane(x)))
+                self.push(Part::Number(Number::Real(x)))
             }
             Token::Quoted(name) => self.input(&name),
             Token::Word(word) => self.word(&word, depth),
@@ -171,8 +171,8 @@ impl Parser {
                 self.close()?;
                 Ok(inside)
             }
-            Token::End => fail!(Syntax, "it ends where a value should be"),
-            _ => fail!(Syntax, "a value should be here"),
+            Token::End => fail!(Syntax, "expected a value, got the end"),
+            _ => fail!(Syntax, "expected a value here"),
         }
     }
 
@@ -185,7 +185,7 @@ impl Parser {
 
     fn word(&mut self, word: &str, depth: usize) -> Result<usize> {
         if matches!(word, "and" | "or" | "not" | "if" | "else" | "lambda") {
-            fail!(Syntax, "a value should be here, and {word:?} is none")
+            fail!(Syntax, "expected a value here, got {word:?}")
         }
         let called = self.tokens.get(self.next + 1).is_some_and(|t| t.0 == Token::Sign("("));
         if called {
@@ -240,19 +240,19 @@ impl Parser {
             }
             arguments.push(self.expression(0, depth + 1)?);
         }
-        let told = |wanted: &str| {
+        let wrong_count = |wanted: &str| {
             let n = arguments.len();
             crate::error::Error::new(
                 crate::error::ErrorKind::Syntax,
-                format!("{name} takes {wanted}, and has {n} here"),
+                format!("{name} takes {wanted}, got {n}"),
             )
         };
         match (function, arguments.as_slice()) {
             (Function::Plain(op, 1), &[a]) => self.call1(op, a),
             (Function::Plain(op, 2), &[a, b]) => self.call2(op, a, b),
             (Function::Plain(op, 3), &[a, b, c]) => self.push(Part::Call(op, [a, b, c], 3)),
-            (Function::Plain(_, 1), _) => Err(told("one value")),
-            (Function::Plain(_, n), _) => Err(told(&format!("{n} values"))),
+            (Function::Plain(_, 1), _) => Err(wrong_count("one value")),
+            (Function::Plain(_, n), _) => Err(wrong_count(&format!("{n} values"))),
             (Function::Fold(op), [first, rest @ ..]) if !rest.is_empty() => {
                 let mut left = *first;
                 for &right in rest {
@@ -260,18 +260,18 @@ impl Parser {
                 }
                 Ok(left)
             }
-            (Function::Fold(_), _) => Err(told("two values or more")),
+            (Function::Fold(_), _) => Err(wrong_count("two values or more")),
             (Function::Clip, &[a, low, high]) => {
                 let above = self.call2(Op::Maximum, a, low)?;
                 self.call2(Op::Minimum, above, high)
             }
-            (Function::Clip, _) => Err(told("three values: clip(x, low, high)")),
+            (Function::Clip, _) => Err(wrong_count("three values: clip(x, low, high)")),
             (Function::Round, &[a]) => self.call1(Op::Rounding(Rounding::Nearest), a),
             (Function::Round, &[a, _]) => {
                 let digits = self.whole_number(first_part)?;
                 self.round(a, digits)
             }
-            (Function::Round, _) => Err(told("a value, and a number of digits if you like")),
+            (Function::Round, _) => Err(wrong_count("a value, and optionally a number of digits")),
         }
     }
 
@@ -285,7 +285,7 @@ impl Parser {
             Some(&Part::Number(Number::Integer(n))) if at > first && n <= 15 => {
                 Ok(sign * i32::try_from(n).unwrap_or(0))
             }
-            _ => fail!(Syntax, "round takes the number of digits as a whole number from -15 to 15"),
+            _ => fail!(Syntax, "round takes the number of digits as an integer from -15 to 15"),
         }
     }
 
@@ -294,7 +294,7 @@ impl Parser {
         if digits == 0 {
             return self.call1(Op::Rounding(Rounding::Nearest), a);
         }
-        let scale = self.push(Part::Number(Number::FloatLane(10f64.powi(digits.abs()))))?;
+        let scale = self.push(Part::Number(Number::Real(10f64.powi(digits.abs()))))?;
         let (up, down) = if digits > 0 { (Op::Multiply, Op::Divide) } else { (Op::Divide, Op::Multiply) };
         let scaled = self.call2(up, a, scale)?;
         let rounded = self.call1(Op::Rounding(Rounding::Nearest), scaled)?;

@@ -78,7 +78,7 @@ impl Basic {
 }
 
 impl Step {
-    /// Returns the number of its arguments.
+    /// Returns the number of the step's arguments.
     pub(crate) fn count(self) -> usize {
         match self {
             Step::Cast
@@ -174,9 +174,9 @@ impl Steps {
     }
 }
 
-/// Returns the [`Step::Ratio`] equivalent to `value` and the two steps before it, with its arguments.
-/// Requires that both sides are made of the same two floats, which are inputs or constants, and are used
-/// `once`.
+/// Returns the [`Step::Ratio`] equivalent to `value` and the two steps before it, with its arguments. Both
+/// sides must be operations on the same two floats, which are inputs or constants, and must have no other use
+/// (`once`).
 fn find_ratio(values: &[Value], value: &Value, once: impl Fn(Id) -> bool) -> Option<(Step, [Id; 3])> {
     let Origin::Step(Step::Divide, [over, under, _]) = value.origin else { return None };
     let side = |id: Id| match values.get(id)?.origin {
@@ -184,10 +184,10 @@ fn find_ratio(values: &[Value], value: &Value, once: impl Fn(Id) -> bool) -> Opt
         _ => None,
     };
     let ((first, of), (second, same)) = (side(over)?, side(under)?);
-    let lies_still = |id: &Id| {
+    let is_leaf = |id: &Id| {
         values.get(*id).is_some_and(|v| v.kind == value.kind && !matches!(v.origin, Origin::Step(..)))
     };
-    let fits = over != under && of == same && value.kind.is_float() && of.iter().take(2).all(lies_still);
+    let fits = over != under && of == same && value.kind.is_float() && of.iter().take(2).all(is_leaf);
     fits.then_some((Step::Ratio(first, second), of))
 }
 

@@ -38,8 +38,8 @@ impl Program {
     /// Computes the elements of `out`, of which there are as many as in the inputs.
     ///
     /// # Errors
-    /// `Internal` when the sizes of inputs and output do not match, `Failed` when an element has no value; the
-    /// content of the output is then undefined.
+    /// `Internal` when the sizes of inputs and output do not match, `Failed` when an element has no value;
+    /// the content of the output is then undefined.
     pub fn evaluate(&self, inputs: &[InputBytes<'_>], out: &mut [u8], scratch: &mut Scratch) -> Result<()> {
         self.evaluate_into(inputs, as_output_bytes(out), scratch)
     }
@@ -205,7 +205,7 @@ fn argument_kinds(instruction: &super::plan::Instruction) -> [Kind; 3] {
 }
 
 fn internal_error() -> Error {
-    Error::new(ErrorKind::Internal, "a value of the expression is not where it should be")
+    Error::new(ErrorKind::Internal, "internal error: a value of the expression has an unexpected size")
 }
 
 impl Scratch {

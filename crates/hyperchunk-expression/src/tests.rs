@@ -85,8 +85,8 @@ fn operators_bind_as_in_python() {
 #[test]
 fn mistakes_say_where_and_what() {
     for (text, part) in [
-        ("", "column 1: it ends where a value should be"),
-        ("a +", "column 4: it ends"),
+        ("", "column 1: expected a value, got the end"),
+        ("a +", "column 4: expected a value, got the end"),
         ("a b", "column 3: an operator is missing"),
         ("(a", "column 3: a closing parenthesis"),
         ("a)", "column 2: this parenthesis was never opened"),
@@ -97,8 +97,8 @@ fn mistakes_say_where_and_what() {
         ("a < b < c", "(a < b) and (b < c)"),
         ("a + not b", "parentheses"),
         ("sine(a)", "there is no function \"sine\""),
-        ("sqrt()", "takes one value, and has 0"),
-        ("sqrt(a, b)", "has 2 here"),
+        ("sqrt()", "takes one value, got 0"),
+        ("sqrt(a, b)", "got 2"),
         ("min(a)", "two values or more"),
         ("round(a, b)", "number of digits"),
         ("a[0]", "one element at a time"),
@@ -115,12 +115,12 @@ fn mistakes_say_where_and_what() {
         ("int8(a) + 300", "300 does not fit int8"),
         ("int8(a) ** -1", "negative powers"),
         ("a if b else c", "an operator is missing"),
-        ("and", "a value should be here"),
-        ("\u{202e}", "has no meaning"),
+        ("and", "expected a value here"),
+        ("\u{202e}", "unexpected"),
     ] {
         assert_eq!(fails(text, part), ErrorKind::Syntax, "{text}");
     }
-    assert_eq!(fails("int8(a / 0 * 0)", "a value is NaN, which int8 does not have"), ErrorKind::Failed);
+    assert_eq!(fails("int8(a / 0 * 0)", "a value is NaN, which int8 cannot represent"), ErrorKind::Failed);
     assert_eq!(fails("int8(a) ** int8(b)", "negative power"), ErrorKind::Failed);
 }
 

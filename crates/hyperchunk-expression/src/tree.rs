@@ -6,7 +6,7 @@ use super::Kind;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Number {
     Integer(i128),
-    FloatLane(f64),
+    Real(f64),
 }
 
 impl Number {
@@ -14,7 +14,7 @@ impl Number {
     pub(crate) fn real(self) -> f64 {
         match self {
             Number::Integer(n) => n as f64,
-            Number::FloatLane(x) => x,
+            Number::Real(x) => x,
         }
     }
 }

@@ -70,7 +70,11 @@ fn last((mut a, mut b, mut c): (u32, u32, u32), tail: &[u8]) -> (u32, u32, u32) 
 /// # Errors
 /// Invalid if `at` is no multiple of twelve, or if no bytes follow the twelve.
 pub fn steer(bytes: &mut [u8], at: usize, wanted: u32) -> Result<()> {
-    let wrong = || Error::invalid(format!("no twelve bytes to change at {at}"));
+    let wrong = || {
+        let message =
+            format!("cannot change 12 bytes at {at}: expected a multiple of 12, with bytes after them");
+        Error::invalid(message)
+    };
     let (blocks, tail) = blocks_and_tail(bytes);
     let behind = at
         .checked_add(12)
@@ -131,7 +135,7 @@ fn blocks_and_tail(bytes: &[u8]) -> (&[u8], &[u8]) {
 /// Corrupt, if it is missing or wrong.
 pub fn split_checked(bytes: &[u8]) -> Result<&[u8]> {
     let Some((body, stored)) = bytes.split_last_chunk::<4>() else {
-        return Err(Error::corrupt("too short for its checksum"));
+        return Err(Error::corrupt("a structure too short for its checksum"));
     };
     check(lookup3(body), u32::from_le_bytes(*stored)).map(|()| body)
 }
@@ -144,7 +148,7 @@ pub(crate) fn check(computed: u32, stored: u32) -> Result<()> {
     if stored == computed || is_ignored() {
         return Ok(());
     }
-    Err(Error::corrupt(format!("checksum {computed:#010x} computed, {stored:#010x} stored")))
+    Err(Error::corrupt(format!("wrong checksum: computed {computed:#010x}, stored {stored:#010x}")))
 }
 
 #[cfg(not(test))]

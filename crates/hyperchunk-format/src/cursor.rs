@@ -31,7 +31,7 @@ impl<'a> Cursor<'a> {
                 self.at = self.at.saturating_add(count);
                 Ok(bytes)
             }
-            None => Err(self.error(format!("{count} bytes are needed and {} are left", self.left()))),
+            None => Err(self.error(format!("{count} bytes are needed, but only {} are left", self.left()))),
         }
     }
 
@@ -90,7 +90,7 @@ impl<'a> Cursor<'a> {
     /// # Errors
     /// Corrupt, if fewer are left; Unsupported if the number needs more than 64 bits.
     pub fn uint(&mut self, width: usize) -> Result<u64> {
-        // Fast path for the common widths.
+        // Fast paths for the common widths.
         match width {
             1 => return self.u8().map(u64::from),
             2 => return self.u16().map(u64::from),
@@ -173,7 +173,8 @@ impl<'a> Cursor<'a> {
         if known.contains(&version) {
             return Ok(version);
         }
-        let message = format!("version {version}; {} to {} are known", known.start(), known.end());
+        let message =
+            format!("version {version} is not supported: expected {} to {}", known.start(), known.end());
         Err(Error::unsupported(message).within(self.structure).at(self.offset().saturating_sub(1)))
     }
 
@@ -184,7 +185,7 @@ impl<'a> Cursor<'a> {
     pub fn until_nul(&mut self) -> Result<&'a [u8]> {
         let rest = self.rest();
         let Some(end) = rest.iter().position(|byte| *byte == 0) else {
-            return Err(self.error("a name without its closing NUL".into()));
+            return Err(self.error("a name without a closing NUL".into()));
         };
         let name = self.take(end)?;
         self.skip(1)?;

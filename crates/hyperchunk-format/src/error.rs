@@ -41,11 +41,11 @@ pub enum ErrorKind {
     Refused,
     /// A live dataset's function failed.
     Function,
-    /// Bytes not yet given to the parser; never leaves [`crate::step`].
+    /// The parser needs bytes that are not available yet. [`crate::step`] never returns this kind.
     Need,
 }
 
-/// Error of the format or the engine. One word in size, so cheap to return.
+/// Error of the format or the engine. It has the size of one pointer, so that a `Result` is cheap to return.
 #[derive(Clone)]
 pub struct Error(Box<Inner>);
 
@@ -65,7 +65,7 @@ struct Inner {
 }
 
 impl Error {
-    /// Creates an error with a message; the builder methods add its place.
+    /// Creates an error with a message; other methods add the file, object, structure and offset.
     #[must_use]
     #[cold]
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
@@ -157,28 +157,28 @@ impl Error {
         self
     }
 
-    /// Keeps the `errno` of the system error that is the cause, for programs.
+    /// Stores the `errno` of the system error that is the cause, for programs.
     #[must_use]
     pub fn caused_by(mut self, error: &std::io::Error) -> Self {
         self.0.os_code = error.raw_os_error();
         self
     }
 
-    /// Sets an `errno` for a cause that was found without a system call.
+    /// Sets the `errno` of a cause that was detected without a system call.
     #[must_use]
     pub fn with_os_code(mut self, code: i32) -> Self {
         self.0.os_code = Some(code);
         self
     }
 
-    /// Appends advice to the message.
+    /// Appends advice to the message, after a semicolon.
     #[must_use]
     pub fn advise(mut self, advice: impl fmt::Display) -> Self {
         self.0.message = format!("{}; {advice}", self.0.message);
         self
     }
 
-    /// Returns the `errno` of the cause, if a system error is the cause.
+    /// Returns the `errno` of the cause, if one is set.
     #[must_use]
     pub fn os_code(&self) -> Option<i32> {
         self.0.os_code
@@ -202,13 +202,13 @@ impl Error {
         self.0.kind
     }
 
-    /// Returns the message without its place.
+    /// Returns the message without file, object, structure and offset.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.0.message
     }
 
-    /// Replaces the message; kind and place stay.
+    /// Replaces the message and keeps all else: kind, file, object, structure, offset.
     #[must_use]
     pub fn with_message(mut self, message: impl Into<String>) -> Self {
         self.0.message = message.into();

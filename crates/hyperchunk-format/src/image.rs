@@ -1,5 +1,4 @@
-//! File as its parsers see it: bytes by HDF5 address, with the sizes declared in the superblock and the
-//! limits.
+//! File as parsers see it: bytes by HDF5 address, together with the sizes from the superblock and the limits.
 
 use crate::model::{SharedMessageTable, Sizes};
 use crate::{Cursor, Error, Fuel, Limits, Result, View, checksum};
@@ -7,7 +6,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
-/// Address and size in bytes of each structure that a parser read, as far as their sizes are certain.
+/// Address and size in bytes of each structure that a parser read and whose size is certain.
 #[derive(Debug, Default)]
 pub struct Extents(Mutex<Vec<(u64, u64)>>);
 
@@ -19,7 +18,7 @@ impl Extents {
     }
 }
 
-/// File as its parsers see it. Addresses are relative to the base address.
+/// File as parsers see it. Addresses are relative to the base address.
 #[derive(Clone, Copy)]
 pub struct Image<'a> {
     view: &'a dyn View,
@@ -32,7 +31,8 @@ pub struct Image<'a> {
     extents: Option<&'a Extents>,
     /// Table of shared object header messages.
     pub shared_messages: Option<SharedMessageTable>,
-    /// Half the number of children of a version 1 B-tree's node of chunks.
+    /// Half the maximum number of children of a node in a version 1 B-tree of chunks ("indexed storage
+    /// internal node K").
     pub(crate) chunk_k: u16,
 }
 
@@ -67,13 +67,14 @@ impl<'a> Image<'a> {
         Self { shared_messages: table, ..self }
     }
 
-    /// Sets half the number of children of a version 1 B-tree's node of chunks, as given by the superblock.
+    /// Sets half the maximum number of children of a node in a version 1 B-tree of chunks, as given by the
+    /// superblock.
     #[must_use]
     pub fn with_chunk_k(self, chunk_k: u16) -> Self {
         Self { chunk_k, ..self }
     }
 
-    /// Records the extents of the structures that are read through it: indexes of chunks, dense storage.
+    /// Adds to `extents` the structures that are read through this image: chunk indexes and dense storage.
     #[must_use]
     pub fn recording(self, extents: &'a Extents) -> Self {
         Self { extents: Some(extents), ..self }
@@ -84,7 +85,7 @@ impl<'a> Image<'a> {
         self.extents.is_some()
     }
 
-    /// Records that all bytes of an extent belong to the structure that is read.
+    /// Records an extent, all bytes of which belong to the structure being read.
     pub(crate) fn belongs(&self, address: u64, length: u64) {
         if let Some(extents) = self.extents {
             extents.0.lock().unwrap_or_else(PoisonError::into_inner).push((address, length));
@@ -94,7 +95,7 @@ impl<'a> Image<'a> {
     /// Counts one visited structure.
     ///
     /// # Errors
-    /// Limit if the operation visited more than the limit.
+    /// Limit if the operation has visited more than [`Limits::visits`].
     pub fn visit(&self) -> Result<()> {
         self.fuel.burn(1)
     }
@@ -125,18 +126,18 @@ impl<'a> Image<'a> {
         self.visit()?;
         let offset = self.offset(address)?;
         if length > self.limits.metadata_bytes {
-            let message =
-                format!("{length} bytes of metadata, more than the limit of {}", self.limits.metadata_bytes);
+            let most = self.limits.metadata_bytes;
+            let message = format!("{length} bytes, more than the limit `metadata_bytes` of {most}");
             return Err(Error::limit(message).within(structure).at(offset));
         }
         let length = usize::try_from(length)
-            .map_err(|_| Error::limit("larger than the address space").within(structure))?;
+            .map_err(|_| Error::limit("a structure larger than the address space").within(structure))?;
         let bytes = self.view.bytes(offset, length).map_err(|error| error.within(structure).at(offset))?;
         self.fuel.burn((length / 128) as u64)?;
         Ok(bytes)
     }
 
-    /// Reads as [`Image::read`], but only the available bytes, up to `length`.
+    /// Reads as [`Image::read`], but stops at the end of the file if it comes before `length` bytes.
     ///
     /// # Errors
     /// As [`Image::read`]; Truncated if the address is at or past the end of the file.
@@ -179,8 +180,9 @@ impl<'a> Image<'a> {
     }
 
     /// Applies `each` to all items and returns the results. After an error of kind Need it continues with the
-    /// other items, so that one error collects the needs of a whole level.
+    /// other items, so that one error collects the missing ranges of a whole tree level.
     ///
+    /// # Errors
     /// The first error of another kind than Need; otherwise one Need for all missing ranges.
     pub fn all<I, T>(
         &self,
@@ -200,7 +202,7 @@ impl<'a> Image<'a> {
     }
 }
 
-/// Combines two results. If either needs bytes, the error holds the needs of both.
+/// Combines two results. If both lack bytes, the error has the missing ranges of both.
 ///
 /// # Errors
 /// The first error of another kind than Need; otherwise one Need.

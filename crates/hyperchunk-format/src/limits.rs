@@ -22,11 +22,11 @@ pub struct Limits {
     pub virtual_depth: u32,
     /// Maximum number of mappings of a virtual dataset after expansion of its printf-style names.
     pub virtual_mappings: u64,
-    /// Maximum number of bytes of variable-length data that one read looks up, where this exceeds 16 times
-    /// the size of the file. Many elements may refer to one heap object, so a small file can stand for
-    /// endless data.
+    /// Maximum number of bytes of variable-length data that one read looks up; 16 times the size of the file
+    /// if that is more. Many elements may refer to one heap object, so the data of a small file can be
+    /// arbitrarily large.
     pub sequence_bytes: u64,
-    /// Memory for the chunks that are fetched and decoded at one time, in bytes.
+    /// Approximate memory for the chunks that are fetched and decoded at one time, in bytes.
     pub in_flight_bytes: u64,
 }
 
@@ -60,15 +60,15 @@ impl Limits {
         "in_flight_bytes",
     ];
 
-    /// Sets a limit by its name, as error messages give it. Depths are capped at a value that fits a thread's
+    /// Sets a limit by its name, which error messages contain. Depths have a maximum that fits a thread's
     /// stack.
     ///
     /// # Errors
-    /// Invalid if there is no such limit, or if the value is above its cap.
+    /// Invalid if there is no such limit, or if a depth is above its maximum.
     pub fn set(&mut self, name: &str, value: u64) -> Result<()> {
         let depth = |most: u32| {
             u32::try_from(value).ok().filter(|value| *value <= most).ok_or_else(|| {
-                Error::invalid(format!("the limit `{name}` can be {most} at most, not {value}"))
+                Error::invalid(format!("the limit `{name}` must be at most {most}, got {value}"))
             })
         };
         match name {
@@ -104,7 +104,7 @@ impl Fuel {
     /// Subtracts `visits`.
     ///
     /// # Errors
-    /// Limit if no fuel is left: the structures form a cycle, or the file was made to cost time.
+    /// Limit if less fuel is left: the structures form a cycle, or the file was crafted to be slow to read.
     pub fn burn(&self, visits: u64) -> Result<()> {
         let left = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(visits));
         left.map(drop).map_err(|_| {
@@ -153,6 +153,6 @@ mod tests {
     fn what_is_no_limit_is_an_error() {
         let mut limits = Limits::default();
         assert!(limits.set("visit", 1).unwrap_err().to_string().contains("visits, metadata_bytes"));
-        assert!(limits.set("link_depth", 1 << 32).unwrap_err().to_string().contains("1024 at most"));
+        assert!(limits.set("link_depth", 1 << 32).unwrap_err().to_string().contains("at most 1024"));
     }
 }

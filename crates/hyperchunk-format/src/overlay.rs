@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// View with other bytes in some places.
+/// View of a file in which some bytes are replaced.
 #[derive(Clone)]
 pub struct Overlay<V> {
     under: V,
@@ -27,7 +27,7 @@ impl<V: View> Overlay<V> {
         Self { under, patches: patches.into_iter().collect() }
     }
 
-    /// Returns the view below.
+    /// Returns the view without the patches.
     pub fn under(&self) -> &V {
         &self.under
     }

@@ -32,7 +32,7 @@ pub trait View: Sync {
 pub(crate) fn end_within(size: u64, offset: u64, length: usize) -> Result<u64> {
     let end = u64::try_from(length).ok().and_then(|length| offset.checked_add(length));
     end.filter(|end| *end <= size).ok_or_else(|| {
-        let message = format!("the file ends at byte {size}, before the {length} bytes that should be here");
+        let message = format!("cannot read {length} bytes: the file ends at byte {size}");
         Error::new(ErrorKind::Truncated, message).at(offset)
     })
 }
@@ -68,7 +68,7 @@ impl View for [u8] {
         let bytes = range.and_then(|(start, end)| self.get(start..end));
         bytes
             .map(Cow::Borrowed)
-            .ok_or_else(|| Error::new(ErrorKind::Truncated, "outside the file").at(offset))
+            .ok_or_else(|| Error::new(ErrorKind::Truncated, "cannot read bytes outside the file").at(offset))
     }
 }
 
@@ -105,7 +105,7 @@ impl Blocks {
         for other in covered.into_iter().filter(|other| *other != start) {
             self.blocks.remove(&other);
         }
-        // New bytes win an overlap; both are equal unless the file changed.
+        // New bytes replace old ones where they overlap; both are equal unless the file changed.
         let block = self.blocks.entry(start).or_default();
         let from = narrow(offset.saturating_sub(start)).min(block.len());
         let shared = bytes.len().min(block.len().saturating_sub(from));
@@ -157,7 +157,8 @@ impl View for Blocks {
 /// Result of running a parser over the available blocks.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Step<T> {
-    /// Ranges of the file that the parser lacks, in order and disjoint; insert them and call again.
+    /// Ranges of the file that the parser lacks, in order and disjoint. Insert their bytes and call [`step`]
+    /// again.
     Need(Vec<Range<u64>>),
     /// The parsed value.
     Done(T),

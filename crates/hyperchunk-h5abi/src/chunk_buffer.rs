@@ -5,7 +5,7 @@ use crate::{ErrorKind, Result};
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A buffer from HDF5's allocator.
+/// Uninitialised buffer for one decoded chunk, allocated by libhdf5, which can take it over.
 pub(crate) struct ChunkBuffer {
     library: &'static Library,
     pointer: *mut c_void,
@@ -43,7 +43,7 @@ impl ChunkBuffer {
         unsafe { std::slice::from_raw_parts_mut(self.pointer.cast(), self.bytes) }
     }
 
-    /// Releases the buffer; HDF5 frees it.
+    /// Gives up ownership and returns the pointer, for HDF5 to free.
     pub(crate) fn release(self) -> *mut c_void {
         let pointer = self.pointer;
         std::mem::forget(self);
@@ -51,14 +51,15 @@ impl ChunkBuffer {
     }
 }
 
-/// Keeps an allocated block above the highest chunk buffer on the heap.
+/// Allocates a block above the highest chunk buffer on the heap, so that freed chunk buffers stay in the
+/// process.
 ///
-/// HDF5 frees the chunks of a dataset together when it is closed. At the top of the heap, they would be
-/// returned to the system, and the next read would page-fault on every page again, which costs as much as
-/// copying a chunk.
+/// HDF5 frees the chunks of a dataset together when the dataset is closed. At the top of the heap, their
+/// memory would be returned to the system, and the next read would cause a page fault for every page, which
+/// costs as much as copying a chunk.
 ///
-/// A small block would be taken from free memory below, of which a program in Python has plenty. Of this
-/// block, only the page with its header is ever touched.
+/// A small block would be taken from free memory at lower addresses, of which a Python program has plenty. Of
+/// this block, only the page with its header is ever touched.
 fn prevent_heap_trim(chunk: *mut c_void) {
     static HIGHEST: AtomicUsize = AtomicUsize::new(0);
     const BLOCK_BYTES: usize = 64 << 10;
@@ -69,7 +70,7 @@ fn prevent_heap_trim(chunk: *mut c_void) {
     }
     // SAFETY: 0 asks where the heap ends and changes nothing.
     let end = unsafe { libc::sbrk(0) } as usize;
-    // A chunk elsewhere is a mapping of its own, or on the heap of a thread.
+    // A chunk outside the main heap has its own mapping or is on the heap of a thread.
     let tries = if (chunk as usize) < end { MAX_ATTEMPTS } else { 1 };
     let mut blocks = [std::ptr::null_mut(); MAX_ATTEMPTS];
     let mut higher = std::ptr::null_mut();

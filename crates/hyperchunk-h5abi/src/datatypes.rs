@@ -30,11 +30,11 @@ const CLASSES: [&str; 12] = [
 ];
 
 impl Library {
-    /// Returns the memory type for a type in a file, as an HDF5 type and as ours.
+    /// Returns the memory type for a file type, as an HDF5 type and as a [`Datatype`].
     ///
     /// Numbers get the machine's byte order. Floats of fewer than 32 bits become `float`, and enumerations
-    /// their integers: HDF5 converts either without loss. Strings of fixed size keep it, and are padded with
-    /// zeros. Compounds get the layout of a C structure.
+    /// become their base integers: HDF5 converts both without loss. Fixed-length strings keep their size and
+    /// are padded with zeros. Compounds get the layout of a C structure.
     pub(crate) fn memory_type(&'static self, file_type: Hid) -> Result<(Handle, Datatype)> {
         self.memory_type_at(file_type, 0, true)
     }
@@ -90,7 +90,7 @@ impl Library {
             }
         };
         if native < 0 {
-            fail!(Unsupported, "its datatype is a number that this machine does not have")
+            fail!(Unsupported, "its datatype has no equivalent among this machine's numbers")
         }
         let native = self.wrap_type(native, "its datatype")?;
         // SAFETY: as above.
@@ -129,7 +129,8 @@ impl Library {
         }
     }
 
-    /// HDF5 does not convert between character sets, so the copy keeps the file's.
+    /// Returns the memory type of a string. It keeps the file's character set, because HDF5 does not convert
+    /// between character sets.
     fn string(&'static self, file_type: Hid, pad: bool) -> Result<(Handle, Datatype)> {
         // SAFETY: an open type; the copy is ours.
         let mut copy = self.wrap_type(unsafe { (self.f.type_copy)(file_type) }, "its string type")?;
@@ -173,7 +174,10 @@ impl Library {
 
     pub(crate) fn member_name(&'static self, file_type: Hid, n: u32) -> Result<String> {
         if is_absent(self.f.type_member_name as *const c_void) {
-            fail!(Unsupported, "this statically linked program has no functions for compounds")
+            fail!(
+                Unsupported,
+                "cannot read compounds: this statically linked program lacks H5Tget_member_name"
+            )
         }
         // SAFETY: a member that exists; HDF5 gives a terminated string or null.
         let pointer = unsafe { (self.f.type_member_name)(file_type, n) };
@@ -214,9 +218,10 @@ impl Library {
         self.wrap_type(id, "the type of an array")
     }
 
-    /// Creates a compound with the layout of `datatype` and members of the types `members`.
+    /// Creates the HDF5 compound type with the layout of `datatype`, whose members have the HDF5 types
+    /// `members`.
     fn structure(&'static self, datatype: &Datatype, members: &[Handle]) -> Result<Handle> {
-        let Datatype::Compound(compound) = datatype else { fail!(Worker, "no compound") };
+        let Datatype::Compound(compound) = datatype else { fail!(Worker, "expected a compound datatype") };
         // SAFETY: no pointers; the type is ours.
         let id = unsafe { (self.f.type_create)(CLASS_COMPOUND, datatype.size()) };
         let made = self.wrap_type(id, "the type of a compound")?;
@@ -231,7 +236,8 @@ impl Library {
     }
 
     /// Returns the type of an output in an existing file: the result of [`Library::file_type`], except that
-    /// strings which need not be UTF-8 may be UTF-8 or padded with zeros, as earlier versions wrote them.
+    /// strings that need not be UTF-8 may have the existing type's character set and padding, because earlier
+    /// versions wrote UTF-8 and null-padded strings.
     pub(crate) fn output_type(&'static self, datatype: &Datatype, file_type: Hid) -> Result<Handle> {
         match datatype {
             Datatype::Text(_) => {
@@ -279,8 +285,8 @@ impl Library {
         }
     }
 
-    /// Returns the file type of an output, equal to its memory type. Strings follow C and HDF5-UDF: they end
-    /// with a zero if there is room for it.
+    /// Returns the file type of an output, equal to its memory type. Strings are null-terminated, as in C and
+    /// HDF5-UDF, unless the text fills the whole size.
     pub(crate) fn file_type(&'static self, datatype: &Datatype) -> Result<Handle> {
         let copy = |name: &CStr| {
             // SAFETY: a copy of a constant type is ours.
@@ -290,7 +296,9 @@ impl Library {
             Datatype::Number(number) => copy(number_global(*number)),
             Datatype::Half => self.half_type(),
             Datatype::Bool | Datatype::Enum(_) => {
-                let Some((base, names)) = datatype.names() else { fail!(Worker, "no enumeration") };
+                let Some((base, names)) = datatype.names() else {
+                    fail!(Worker, "expected an enumeration datatype")
+                };
                 self.enumeration_type(base, &names)
             }
             Datatype::Text(size) | Datatype::Utf8(size) => {

@@ -18,8 +18,9 @@ type Push = unsafe extern "C" fn(
     ...
 ) -> c_int;
 
-/// Guard that stops libhdf5 from printing errors that we expect or report ourselves, and makes them readable:
-/// HDF5 2 pauses its error stack around filters, and a call that fails then leaves no reason. Undone on drop.
+/// Guard that turns off libhdf5's printing of errors that we expect or report ourselves, and makes them
+/// readable: HDF5 2 pauses its error stack around filters, and a call that fails then leaves no message. Drop
+/// restores both settings.
 pub(crate) struct ErrorStackGuard {
     library: &'static Library,
     function: *mut c_void,
@@ -35,15 +36,15 @@ pub(crate) const PREFIX: &str = "hyperchunk udf: ";
 pub(crate) enum Area {
     /// The filter plugin.
     Live,
-    /// The plugin of the filter Snappy.
+    /// The Snappy filter plugin.
     Snappy,
     /// The VOL connector.
     Store,
-    /// The VOL connector's files over a network.
+    /// The VOL connector, for remote files.
     Remote,
 }
 
-/// Our error class and messages in one library.
+/// HDF5 identifiers of our error class and messages, registered in one library.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ids {
     class: Hid,
@@ -74,6 +75,7 @@ impl Area {
 type OnStack = unsafe extern "C" fn(Hid) -> c_int;
 type IsPaused = unsafe extern "C" fn(Hid, *mut bool) -> c_int;
 
+/// Calls a function of HDF5 2 on the default error stack. Returns whether it exists and succeeded.
 fn on_default_stack(library: &Library, name: &CStr) -> bool {
     let symbol = library.optional(name);
     // SAFETY: H5Epause_stack and H5Eresume_stack take a stack; 0 is the default one.
@@ -135,8 +137,8 @@ pub(crate) fn failure(library: &Library, what: impl std::fmt::Display) -> Error 
         (library.f.error_walk)(0, WALK_UPWARD, collect, (&raw mut list).cast());
         (library.f.error_clear)(0);
     }
-    // The innermost reason is the most specific; our reason, from a live dataset that is an input, is always
-    // innermost.
+    // The innermost reason is the most specific. If an input is a live dataset, our reason for its failure is
+    // always innermost.
     let reason = list
         .first()
         .map_or_else(|| "libhdf5 gives no reason".to_owned(), |r| hyperchunk_udf::escape::escape(r, 600));
@@ -145,8 +147,8 @@ pub(crate) fn failure(library: &Library, what: impl std::fmt::Display) -> Error 
 
 /// Pushes `message` on the error stack as the innermost reason of the failure that the caller will report.
 ///
-/// It is pushed on a stack of its own that then becomes the current one, because a paused stack takes no
-/// messages. So this must be the last call before the filter returns.
+/// The message goes to a new stack, which then becomes the current one, because a paused stack ignores
+/// messages. This must therefore be the last call before the filter returns.
 pub(crate) fn push(library: &Library, area: Area, message: impl std::fmt::Display) {
     // SAFETY: no pointers. The new stack is closed by becoming the current one.
     let stack = unsafe { (library.f.error_create_stack)() };
@@ -163,7 +165,7 @@ pub(crate) fn add(library: &Library, area: Area, message: impl std::fmt::Display
     push_on(library, 0, area, message);
 }
 
-/// Puts a message on a stack; 0 is the default one.
+/// Pushes a message on a stack; 0 is the default one.
 pub(crate) fn push_on(library: &Library, stack: Hid, area: Area, message: impl std::fmt::Display) {
     let symbol = library.optional(c"H5Epush2");
     let (Some(Ids { class, major, minor }), false) = (error_ids(library, area), symbol.is_null()) else {
@@ -212,7 +214,7 @@ fn error_ids(library: &Library, area: Area) -> Option<Ids> {
     Some(ids)
 }
 
-/// Clears the registered identifiers when the library closes.
+/// Forgets the registered identifiers when the library closes, which invalidates them.
 pub(crate) fn forget(library: &Library) {
     library.error_ids.lock().unwrap_or_else(PoisonError::into_inner).clear();
 }

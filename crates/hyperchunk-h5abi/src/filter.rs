@@ -1,4 +1,4 @@
-//! The HDF5 filter 31300, which turns the stub of a live chunk into computed values.
+//! HDF5 filter 31300, which replaces the stub of a live chunk with computed values.
 
 use crate::chunk_buffer::ChunkBuffer;
 use crate::errors::ErrorStackGuard;
@@ -28,7 +28,7 @@ pub struct FilterClass {
 // SAFETY: the class is constant; its pointers are to constants and code.
 unsafe impl Sync for FilterClass {}
 
-/// The filter as HDF5 registers it.
+/// Class of the live dataset filter, for HDF5 to register.
 pub static CLASS: FilterClass = FilterClass {
     version: 1,
     id: FILTER_ID,
@@ -40,8 +40,8 @@ pub static CLASS: FilterClass = FilterClass {
     filter: entry,
 };
 
-/// Defines an entry for `H5Z_func_t`, which takes six arguments. `$entry` passes a seventh to `$body`: the
-/// return address, which identifies the calling library.
+/// Defines the entry point `$entry` of an `H5Z_func_t`, which has six arguments. It calls `$body` with a
+/// seventh: the return address, which identifies the calling library.
 macro_rules! filter_entry {
     ($entry:ident, $body:ident) => {
         #[cfg(target_arch = "x86_64")]
@@ -68,8 +68,8 @@ pub(crate) use filter_entry;
 
 filter_entry!(entry, filter);
 
-/// Defines an entry for `H5Z_can_apply_func_t` or `H5Z_set_local_func_t`, which take three arguments.
-/// `$entry` passes a fourth to `$body`: the return address.
+/// Defines the entry point `$entry` of an `H5Z_can_apply_func_t` or `H5Z_set_local_func_t`, which have three
+/// arguments. It calls `$body` with a fourth: the return address.
 macro_rules! prelude_entry {
     ($entry:ident, $body:ident) => {
         #[cfg(target_arch = "x86_64")]
@@ -89,10 +89,10 @@ macro_rules! prelude_entry {
 prelude_entry!(can_apply_entry, can_apply);
 prelude_entry!(set_local_entry, set_local);
 
-const READ_ONLY: &str = "a live dataset is computed and cannot be written or resized; to replace it, remove it first (hyperchunk udf rm); one that was attached with --maxshape grows by hyperchunk udf extend";
+const READ_ONLY: &str = "a live dataset is computed and cannot be written or resized; to replace it, remove it first (hyperchunk udf rm); to grow one that was attached with --maxshape, use hyperchunk udf extend";
 
-/// Refuses the first write to a live dataset. If the filter refused it later, HDF5 would keep the unstorable
-/// data in its cache, and fail when it closes.
+/// Rejects the first write to a live dataset. If only the filter call itself failed, HDF5 would keep the
+/// unwritable data in its chunk cache, and fail when it closes the dataset.
 unsafe extern "C" fn can_apply(plist: i64, _: i64, _: i64, caller: usize) -> c_int {
     guard(caller, -1, |library| {
         let quiet = ErrorStackGuard::new(library);
@@ -102,9 +102,9 @@ unsafe extern "C" fn can_apply(plist: i64, _: i64, _: i64, caller: usize) -> c_i
     })
 }
 
-/// Makes the filter optional in a dataset that a program creates with the properties of a live one. Data
-/// written to it are then stored as they are, with the filter marked as skipped for each chunk, and are
-/// readable without this plugin. Copies of stored chunks are computed, as before.
+/// Makes the filter optional in a dataset that a program creates with the creation properties of a live one.
+/// Data written to it are then stored unfiltered, with the filter marked as skipped in each chunk's filter
+/// mask, and are readable without this plugin. Stub chunks that are copied to it are still computed.
 unsafe extern "C" fn set_local(plist: i64, _: i64, _: i64, caller: usize) -> c_int {
     guard(caller, -1, |library| {
         let Some((flags, words)) = library.live_filter_of_copy(plist) else { return Ok(0) };
@@ -126,7 +126,7 @@ unsafe extern "C" fn set_local(plist: i64, _: i64, _: i64, caller: usize) -> c_i
 /// Filter flag: the call is for reading (`H5Z_FLAG_REVERSE`).
 pub(crate) const REVERSE: c_uint = 0x100;
 
-/// Computes the chunk of a stub.
+/// Replaces the stub of a chunk with the computed values.
 ///
 /// # Safety
 /// HDF5's contract for filters: `buffer` and `buffer_size` are live, `*buffer` has `*buffer_size` bytes of
@@ -141,7 +141,7 @@ unsafe extern "C" fn filter(
     caller: usize,
 ) -> usize {
     if flags & (REVERSE | OPTIONAL) == OPTIONAL {
-        // HDF5 skips the filter for this chunk of a copy.
+        // For an optional filter, 0 makes HDF5 store the chunk without this filter.
         return 0;
     }
     guard(caller, 0, |library| {
@@ -149,14 +149,13 @@ unsafe extern "C" fn filter(
             fail!(Unsupported, "{READ_ONLY}")
         }
         let _computation = Computation::begin(library);
-        let given = FilterArguments { words, client, bytes, buffer_size, buffer };
+        let arguments = FilterArguments { words, client, bytes, buffer_size, buffer };
         // SAFETY: by HDF5's contract.
-        unsafe { given.replaced(library, |stub, client| live::evaluate(library, stub, client)) }
+        unsafe { arguments.replaced(library, |stub, client| live::evaluate(library, stub, client)) }
     })
 }
 
-/// The arguments of a filter call: its client data, and the buffer of a chunk, which is replaced by another
-/// one.
+/// The arguments of a filter call: the client data, and the buffer of a chunk, which the filter replaces.
 pub(crate) struct FilterArguments {
     pub(crate) words: usize,
     pub(crate) client: *const c_uint,
@@ -166,8 +165,8 @@ pub(crate) struct FilterArguments {
 }
 
 impl FilterArguments {
-    /// Replaces the chunk by the result of `make` on the chunk and the client data. Returns its size in
-    /// bytes. On an error, nothing is changed.
+    /// Replaces the chunk with the result of `make`, which gets the chunk and the client data. Returns the
+    /// new size in bytes. On an error, nothing is changed.
     ///
     /// # Safety
     /// HDF5's contract for filters: `client` has `words` numbers; `buffer` and `buffer_size` are live,

@@ -8,8 +8,9 @@ use std::io::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
 
-/// Runs `body` of the filter and reports its failure to the library at `address`, the caller's, and to the
-/// user if the program may not show it.
+/// Runs `body`, a callback of the filter plugin. Pushes its error onto the error stack of the libhdf5 that
+/// contains `address` (the caller), and prints it to standard error if the program is unlikely to show that
+/// stack. Returns `failed` on an error or a panic.
 pub(crate) fn guard<T>(address: usize, failed: T, body: impl FnOnce(&'static Library) -> Result<T>) -> T {
     let library = match catch_unwind(|| Library::that_contains(address)) {
         Ok(Ok(library)) => library,
@@ -24,8 +25,8 @@ pub(crate) fn guard<T>(address: usize, failed: T, body: impl FnOnce(&'static Lib
     guard_in(library, Area::Live, failed, || body().map_err(Some))
 }
 
-/// Writes once to standard error why nothing can be computed for this program, whose error stack cannot be
-/// reached.
+/// Prints, once per process, why live datasets cannot be computed. Used if the caller is not a usable
+/// libhdf5, so that there is no error stack to push to.
 fn say_once(error: &crate::Error) {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -34,7 +35,8 @@ fn say_once(error: &crate::Error) {
     });
 }
 
-/// Runs `body` and reports its failure to `library`; `None` is a failure that is already on its error stack.
+/// Runs `body` and pushes its error onto the error stack of `library`; `None` is an error that is already
+/// there.
 pub(crate) fn guard_in<T, E: std::fmt::Display>(
     library: &'static Library,
     area: Area,
@@ -44,8 +46,8 @@ pub(crate) fn guard_in<T, E: std::fmt::Display>(
     guarded(failed, body, |error| errors::push(library, area, error))
 }
 
-/// Like [`guard_in`], for calls that HDF5 makes while it tries alternatives, whose failures it may not
-/// report.
+/// Like [`guard_in`], for calls that HDF5 makes while it tries alternatives: HDF5 may ignore a failure of
+/// such a call, so the error is only added to the stack ([`errors::add`]).
 pub(crate) fn guard_within<T, E: std::fmt::Display>(
     library: &'static Library,
     area: Area,

@@ -1,4 +1,4 @@
-//! HDF5 identifiers that close themselves, and wrappers for calls on them.
+//! Owned HDF5 identifiers, closed on drop, and wrappers of the calls on them.
 
 use crate::errors::failure;
 use crate::library::Library;
@@ -9,7 +9,7 @@ use hyperchunk_udf::stub::MAX_RANK;
 use std::ffi::{CStr, CString, c_char, c_ulong, c_void};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// An identifier with the function that closes it.
+/// An HDF5 identifier, and the function that closes it on drop.
 pub(crate) struct Handle {
     pub(crate) id: Hid,
     close: unsafe extern "C" fn(Hid) -> Herr,
@@ -26,7 +26,7 @@ impl Drop for Handle {
 pub(crate) fn c_name(name: &str) -> Result<CString> {
     match CString::new(name) {
         Ok(name) => Ok(name),
-        Err(_) => fail!(Syntax, "a name with a NUL"),
+        Err(_) => fail!(Syntax, "a name contains a NUL byte"),
     }
 }
 
@@ -63,7 +63,7 @@ impl Library {
             Some(id) => Ok(Handle { id, close: keep }),
             None => fail!(
                 Unsupported,
-                "the file of the dataset is not open by itself in this statically linked program"
+                "cannot find the file of the dataset: this statically linked program lacks H5Iget_file_id, and has no identifier of the file open"
             ),
         }
     }
@@ -79,7 +79,7 @@ impl Library {
         ids
     }
 
-    /// Returns the flags that a file was opened with; if they are unknown, the flags for writing.
+    /// Returns the flags with which a file was opened; `H5F_ACC_RDWR` if they cannot be determined.
     pub(crate) fn intent(&self, file: &Handle) -> u32 {
         let mut intent = 0;
         // SAFETY: one live integer.
@@ -168,13 +168,13 @@ impl Library {
         let (mut dims, mut largest) = ([0; MAX_RANK], [0; MAX_RANK]);
         // SAFETY: any identifier may be asked.
         if unsafe { (self.f.space_class)(space) } == SPACE_NULL {
-            fail!(Unsupported, "it has no elements at all (a null dataspace)")
+            fail!(Unsupported, "it has no elements (null dataspace)")
         }
         // SAFETY: any identifier may be asked.
         let rank = unsafe { (self.f.space_rank)(space) };
         let parts =
             usize::try_from(rank).ok().and_then(|r| Some((dims.get_mut(..r)?, largest.get_mut(..r)?)));
-        let Some((dims, largest)) = parts else { fail!(Unsupported, "it has no simple shape") };
+        let Some((dims, largest)) = parts else { fail!(Unsupported, "its dataspace is not simple") };
         // SAFETY: room for `rank` dimensions, and HDF5 allows no more than 32.
         if unsafe { (self.f.space_dims)(space, dims.as_mut_ptr(), largest.as_mut_ptr()) } != rank {
             return Err(failure(self, "its shape"));
@@ -182,7 +182,7 @@ impl Library {
         Ok((dims.to_vec(), largest.to_vec()))
     }
 
-    /// Returns the path of an object or of a file, as the library reports it.
+    /// Returns the path of an object or of a file, as the library reports it, cut off after 4,095 bytes.
     pub(crate) fn object_name(
         &self,
         id: Hid,
@@ -242,8 +242,8 @@ impl Library {
         usize::try_from(rank).ok().and_then(|r| dims.get(..r)).map(<[u64]>::to_vec)
     }
 
-    /// Returns the library's serial number of an open file: the same for every handle of it, never reused,
-    /// whatever the driver.
+    /// Returns HDF5's serial number of an open file: equal for all identifiers of the file, never reused,
+    /// independent of the driver.
     pub(crate) fn instance(&self, file: &Handle) -> Result<u64> {
         type FileNumber = unsafe extern "C" fn(Hid, *mut c_ulong) -> i32;
         type ObjectInfo = unsafe extern "C" fn(Hid, *mut [c_ulong; 64]) -> i32;
@@ -274,7 +274,8 @@ impl Library {
                 return Ok(number);
             }
         }
-        // A static program without either: no number is used twice, so no two files are taken for the same.
+        // A static program with neither function: each call returns a new number, so that no two files are
+        // taken for the same one.
         static NEXT: AtomicU64 = AtomicU64::new(1 << 63);
         Ok(NEXT.fetch_add(1, Ordering::Relaxed))
     }

@@ -1,4 +1,5 @@
-//! The only crate that calls libhdf5.
+//! Interface to libhdf5: the filter plugins, the VOL connector, and finding the library. No other crate calls
+//! libhdf5.
 //!
 //! libhdf5 is never linked: a plugin finds the library that called it. Every entry from C goes through [`guard`].
 //!

@@ -1,4 +1,4 @@
-//! Finding a libhdf5: the one that called, or those of this process.
+//! Finding libhdf5: the copy that called a plugin, or all copies in this process.
 
 use crate::errors::{Area, Ids};
 use crate::static_symbols::{Symbols, prefix_in};
@@ -12,15 +12,15 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Mutex, PoisonError};
 
-/// One libhdf5 of this process. A process can have several (h5py's and netCDF4's, say); each has its own
-/// identifiers.
+/// One libhdf5 loaded in this process. A process can have several (h5py's and netCDF4's, say); each has its
+/// own identifiers.
 #[allow(missing_debug_implementations, reason = "a table of function pointers")]
 pub struct Library {
     pub(crate) f: Functions,
     base: usize,
     symbols: Symbols,
     path: PathBuf,
-    /// Cached addresses of optional functions: 0 is not yet looked up, 1 is absent.
+    /// Cached address of `H5Fget_fileno`: 0 if not yet looked up, 1 if absent.
     pub(crate) fileno: AtomicUsize,
     pub(crate) error_ids: Mutex<Vec<(Area, Ids)>>,
 }
@@ -35,7 +35,7 @@ impl Library {
     /// Finds the library whose code contains `address`, such as the return address of a callback.
     ///
     /// # Errors
-    /// `NotFound` when it is not a libhdf5, or lacks a function that we need.
+    /// `NotFound` if it is not a libhdf5, or lacks a function that we need.
     pub fn that_contains(address: usize) -> Result<&'static Library> {
         if let Some((last, library)) = LAST.get()
             && last == address
@@ -46,7 +46,7 @@ impl Library {
         let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
         // SAFETY: any address may be asked about.
         if unsafe { libc::dladdr(address as *const c_void, &raw mut info) } == 0 || info.dli_fname.is_null() {
-            fail!(NotFound, "the code that called is in no library")
+            fail!(NotFound, "the caller is not in a loaded library")
         }
         // SAFETY: a NUL-terminated string of the loader.
         let name = unsafe { CStr::from_ptr(info.dli_fname) };
@@ -61,7 +61,7 @@ impl Library {
                     return loaded;
                 }
             }
-            // A libhdf5 inside the program itself.
+            // libhdf5 is linked into the program itself.
             // SAFETY: null asks for the main program.
             unsafe { libc::dlopen(std::ptr::null(), libc::RTLD_LAZY) }
         })?;
@@ -127,11 +127,12 @@ impl Library {
 
     /// Returns the value of a global identifier such as `H5T_NATIVE_FLOAT_g`.
     ///
-    /// A program that names the global owns the live variable (a COPY relocation), and the library's own
-    /// stays -1. So the program's is read first, if its `H5open` is this library's.
+    /// A program that refers to the global has its own copy of the variable (a COPY relocation), which
+    /// libhdf5 sets, while the library's variable stays -1. So the program's is read first, if its `H5open`
+    /// is this library's.
     ///
     /// # Errors
-    /// `NotFound`.
+    /// `NotFound` if the library has no such global.
     pub(crate) fn global(&self, name: &CStr) -> Result<Hid> {
         let of_program = match self.symbols.is_program() {
             true => std::ptr::null_mut(),
@@ -189,7 +190,7 @@ pub fn loaded() -> Vec<&'static Library> {
         // SAFETY: as above.
         Library::that_contains(unsafe { libc::dlsym(handle, open.as_ptr()) } as usize).ok()
     });
-    // The search also finds a libhdf5 through libraries that depend on it.
+    // Looking up a name in a library that depends on libhdf5 finds libhdf5, too, so there may be duplicates.
     let mut libraries: Vec<&'static Library> = Vec::new();
     for library in found {
         if !libraries.iter().any(|known| known.base == library.base) {

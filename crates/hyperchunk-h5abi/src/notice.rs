@@ -1,5 +1,5 @@
-//! One line on standard error for a failed read, for programs or libraries that drop HDF5's error stack:
-//! netCDF reports "HDF error", PyTables "can't read data", VTK nothing.
+//! Messages on standard error about failed reads, one line each, for programs and libraries that drop HDF5's
+//! error stack: netCDF reports "HDF error", PyTables "can't read data", VTK nothing.
 
 use crate::errors::PREFIX;
 use crate::library::Library;
@@ -10,10 +10,11 @@ use std::time::{Duration, Instant};
 
 /// The environment variable that disables these lines, and its value.
 const SETTING: (&str, &str) = ("HYPERCHUNK_ERRORS", "quiet");
-/// The period within which a line is not repeated, and at most `MAX_LINES` lines are written.
+/// Period within which a line is not repeated, and at most `MAX_LINES` lines are written.
 const NOTICE_INTERVAL: Duration = Duration::from_secs(60);
 const MAX_LINES: usize = 10;
 
+/// Lines written within the last period.
 static SAID: Mutex<Vec<(Instant, String)>> = Mutex::new(Vec::new());
 
 thread_local! {
@@ -30,8 +31,8 @@ impl Evaluation {
         Evaluation
     }
 
-    /// Reports the failure, unless the program shows it: HDF5 prints its stack unless that was switched off,
-    /// and h5py puts the reason into its exceptions.
+    /// Prints the failure, unless the program shows it itself: HDF5 prints its error stack unless that is
+    /// switched off, and h5py puts the reason into its exceptions.
     pub(crate) fn failed(&self, library: &'static Library, error: &dyn std::fmt::Display) {
         let (mut function, mut data) = (std::ptr::null_mut(), std::ptr::null_mut());
         // SAFETY: 0 is the default stack; both pointers are live.
@@ -44,7 +45,7 @@ impl Evaluation {
         }
         let line = format!("{PREFIX}{error}").replace(['\n', '\r'], " ");
         if is_due(&line, Instant::now()) {
-            // There is no other way to report it if this fails.
+            // If this fails, there is no other way to report the failure.
             let _ = writeln!(std::io::stderr(), "{line}");
         }
     }
@@ -58,7 +59,7 @@ impl Drop for Evaluation {
 
 /// Returns whether a line may be written now, and records it.
 fn is_due(line: &str, now: Instant) -> bool {
-    // After a fork, the lock may be held by a thread that no longer exists; waiting would be for ever.
+    // After a fork, the lock may be held by a thread that no longer exists; waiting would never end.
     let Ok(mut said) = SAID.try_lock() else { return false };
     said.retain(|(at, _)| now.saturating_duration_since(*at) < NOTICE_INTERVAL);
     if said.len() >= MAX_LINES || said.iter().any(|(_, known)| known == line) {

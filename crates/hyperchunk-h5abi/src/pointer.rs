@@ -1,8 +1,8 @@
-//! Link files: a name on this machine for a file over a network, for programs that take no URLs.
+//! Link files: local names for files over a network, for programs that take no URLs.
 //!
-//! A link file begins with the HDF5 signature, since programs check that themselves. Then comes a superblock
-//! version that HDF5 does not have, so that programs which do not know links fail; then `hyperchunk link 1`
-//! and the URL, each followed by a newline.
+//! A link file begins with the HDF5 signature, since some programs check it themselves. Then comes a
+//! superblock version that HDF5 does not have, so that programs that do not know link files fail; then
+//! `hyperchunk link 1` and the URL, each followed by a newline.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -19,7 +19,7 @@ const MAX_LINK_BYTES: usize = 4096;
 /// A message, if the URL cannot be stored in a link.
 pub fn encode(url: &str) -> Result<Vec<u8>, String> {
     if !url.contains("://") || url.chars().any(char::is_control) {
-        return Err(format!("`{}` is no URL", url.escape_debug()));
+        return Err(format!("`{}` is not a URL", url.escape_debug()));
     }
     let bytes = [START, url.as_bytes(), b"\n"].concat();
     if bytes.len() > MAX_LINK_BYTES { Err("the URL is too long".into()) } else { Ok(bytes) }

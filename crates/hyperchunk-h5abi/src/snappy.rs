@@ -12,7 +12,7 @@ use std::cell::RefCell;
 use std::ffi::{c_int, c_uint, c_void};
 use std::panic::catch_unwind;
 
-/// Its registered number.
+/// The filter's registered number.
 const FILTER_ID: c_int = 32003;
 /// Filter flag: a chunk that does not become smaller may be stored without the filter.
 const OPTIONAL: c_uint = 1;
@@ -24,7 +24,7 @@ thread_local! {
     static OUTPUT: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The filter as HDF5 registers it.
+/// Class of the filter, for HDF5 to register.
 static CLASS: FilterClass = FilterClass {
     version: 1,
     id: FILTER_ID,
@@ -36,7 +36,7 @@ static CLASS: FilterClass = FilterClass {
     filter: entry,
 };
 
-/// Returns the filter for HDF5, which may keep it for ever.
+/// Returns the filter's class for HDF5, which may keep the pointer forever.
 #[must_use]
 pub fn class() -> *const c_void {
     keep_loaded();
@@ -61,13 +61,13 @@ unsafe extern "C" fn filter(
     let library = catch_unwind(|| Library::that_contains(caller).ok()).ok().flatten();
     let Some(library) = library else { return 0 };
     guard_in(library, Area::Snappy, 0, || {
-        let given = FilterArguments { words, client, bytes, buffer_size, buffer };
+        let arguments = FilterArguments { words, client, bytes, buffer_size, buffer };
         let make = |input: &[u8], parameters: &[c_uint]| {
-            // A chunk that does not become smaller is no error.
+            // A chunk that does not become smaller is not an error.
             filtered(library, flags, parameters, input).map_err(Some)?.ok_or(None::<Error>)
         };
         // SAFETY: by HDF5's contract.
-        unsafe { given.replaced(library, make) }
+        unsafe { arguments.replaced(library, make) }
     })
 }
 

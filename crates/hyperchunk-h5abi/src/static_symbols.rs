@@ -1,5 +1,5 @@
 //! Finding libhdf5's functions: by the loader, under the names that the build gave them, or in the symbol
-//! table of a program that has libhdf5 inside.
+//! table of a program that is linked with a static libhdf5.
 //!
 //! VTK, ParaView and ITK have their own libhdf5, whose functions have a prefix (`vtkhdf5_H5Dopen2`,
 //! `itk_H5Dopen2`) to prevent conflicts with another libhdf5. The prefix is taken from the name of `H5open`
@@ -28,7 +28,7 @@ pub(crate) enum Symbols {
     Loader(usize),
     /// In a shared library, with this prefix before each name.
     Prefixed(usize, String),
-    /// In the program, which has libhdf5 inside.
+    /// In the program itself, which contains libhdf5.
     Program(Program),
 }
 
@@ -70,14 +70,14 @@ fn program_base() -> Option<usize> {
     find_base(unsafe { libc::getauxval(libc::AT_PHDR) } as *const c_void)
 }
 
-/// Placeholder for a function that a static program does not have. Every function of the table reports
-/// failure with a negative number, and this ignores its arguments, which the caller owns in the C calling
-/// conventions of our machines.
+/// Placeholder for a function that a static program does not have. All functions of the table report failure
+/// with a negative number. The placeholder ignores its arguments; in the C calling conventions of the
+/// supported machines, the caller owns them.
 extern "C" fn absent() -> i64 {
     -1
 }
 
-/// A single address for it, since the function itself may have several.
+/// The placeholder's unique address: the function itself may have several.
 static ABSENT: extern "C" fn() -> i64 = absent;
 
 /// Returns whether a function of the table is missing in a static program.
@@ -172,7 +172,7 @@ fn program_table(base: usize) -> Result<HashMap<String, usize>> {
         |e: &dyn std::fmt::Display| Error::new(ErrorKind::NotFound, format!("the program's symbols: {e}"));
     let size = std::fs::metadata(PROGRAM).map_err(|e| bad(&e))?.len();
     if size > MAX_PROGRAM_BYTES {
-        fail!(NotFound, "the program's file has {size} bytes, too many to look for libhdf5 in it")
+        fail!(NotFound, "the program's file has {size} bytes: too large to search it for libhdf5")
     }
     let bytes = std::fs::read(PROGRAM).map_err(|e| bad(&e))?;
     let elf = ElfFile64::<object::Endianness>::parse(&*bytes).map_err(|e| bad(&e))?;

@@ -1,5 +1,5 @@
-//! File types of outputs that functions do not see: floats of 16 bits, bools, and integers whose values have
-//! names.
+//! File types of outputs for which functions use other types in memory: 16-bit floats, booleans, and
+//! enumerations.
 
 use crate::errors::failure;
 use crate::handles::{Handle, c_name};
@@ -20,11 +20,11 @@ type SetBias = unsafe extern "C" fn(Hid, usize) -> c_int;
 const BIG: c_int = 1;
 
 impl Library {
-    /// Looks up a function by its name, which programs that link libhdf5 statically may lack.
+    /// Looks up a function by its name; statically linked programs may lack it.
     fn function(&self, name: &CStr) -> Result<*mut c_void> {
         let symbol = self.optional(name);
         if symbol.is_null() {
-            fail!(Unsupported, "this statically linked program has no {}", name.to_string_lossy())
+            fail!(Unsupported, "this statically linked program lacks {}", name.to_string_lossy())
         }
         Ok(symbol)
     }
@@ -149,7 +149,7 @@ impl Library {
             let value = if value > most { value - (1 << (8 * element.size())) } else { value };
             Some((self.member_name(file_type, n).ok()?, value))
         });
-        // Values beyond the maximum number are ignored.
+        // Members beyond the maximum number are ignored.
         Datatype::enumeration(element, names.take(1 << 16).collect::<Option<Vec<_>>>()?).ok()
     }
 }

@@ -8,8 +8,8 @@ use crate::symbols::Hid;
 use crate::{Result, fail};
 use std::ffi::{c_int, c_void};
 
-/// Layout of an encoded string type: its first bytes, and the offset of the byte with the padding (its lower
-/// half) and the character set.
+/// Layout of an encoded string type: the first bytes, the offset of the class, and the offset of the byte
+/// with the padding (its lower half) and the character set.
 const HEADER: [u8; 2] = [3, 0];
 const CLASS_AT: usize = 2;
 const FLAGS_AT: usize = 3;
@@ -21,7 +21,7 @@ type Decode = unsafe extern "C" fn(*const c_void) -> Hid;
 impl Library {
     /// Sets the character set and the padding of a string type of ours.
     ///
-    /// A program with libhdf5 inside may lack the functions for this if it does not use them, but always has
+    /// A statically linked program may lack the functions for this if it does not use them, but always has
     /// the functions that encode types: the type is then created from a modified encoded form.
     pub(crate) fn set_text(
         &'static self,
@@ -46,7 +46,7 @@ impl Library {
 
     fn recreate(&'static self, text: &Handle, cset: Option<c_int>, padding: Option<c_int>) -> Result<Handle> {
         let (encode, decode) = (self.optional(c"H5Tencode"), self.optional(c"H5Tdecode"));
-        // In newer releases, the name refers to a function with another signature.
+        // In newer releases, `H5Tdecode` is a function with another signature.
         let decode = if decode.is_null() { self.optional(c"H5Tdecode1") } else { decode };
         if encode.is_null() || decode.is_null() {
             fail!(

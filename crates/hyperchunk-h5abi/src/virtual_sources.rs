@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// `H5D_VIRTUAL`.
 pub(crate) const VIRTUAL: i32 = 3;
 
-/// Returns the output of a function that takes a buffer and its size and returns the length.
+/// Returns the text that `ask` writes: a function that takes a buffer and its size, and returns the length.
 pub(crate) fn text(ask: &dyn Fn(*mut c_char, usize) -> isize) -> Option<OsString> {
     let length = usize::try_from(ask(std::ptr::null_mut(), 0)).ok().filter(|length| *length > 0)?;
     let mut bytes = vec![0_u8; length.saturating_add(1)];

@@ -12,7 +12,7 @@ use hyperchunk_udf::error::{Error, ErrorKind, Result};
 use hyperchunk_udf::escape::escape;
 use hyperchunk_udf::record::{MAX_ATTRIBUTE_BYTES, Record, Slot, byte_size};
 
-/// Attribute that still has the datatype and shape of when the function was attached.
+/// Attribute with the same datatype and shape as when the function was attached.
 pub(crate) struct Input {
     attribute: Attribute,
     /// Its strings, if the datatype is a string.
@@ -30,7 +30,7 @@ pub(crate) struct Input {
 pub(crate) fn open(file: &File, record: &Record, slot: &Slot) -> Result<Input> {
     let fail = |kind, message: &str| Err(Error::new(kind, message));
     let Some((object, name)) = record.find_attribute(slot) else {
-        return fail(ErrorKind::Invalid, "it is no attribute");
+        return fail(ErrorKind::Invalid, "it is not an attribute");
     };
     let found = || {
         let root = file.root()?.named("/");
@@ -46,7 +46,7 @@ pub(crate) fn open(file: &File, record: &Record, slot: &Slot) -> Result<Input> {
         && !matches!(attribute.datatype.class, Class::String { .. } | Class::VlenString { .. })
         && expression::number(&attribute.datatype).is_none()
     {
-        return fail(ErrorKind::Invalid, "it is no number now; attach the expression again");
+        return fail(ErrorKind::Invalid, "it is not a number any more; attach the expression again");
     }
     let Described { attribute, texts, memory, kind, dims, element } =
         describe(&object, attribute, record.backend)?;
@@ -108,7 +108,7 @@ pub(crate) fn describe(object: &Object, attribute: Attribute, backend: Backend) 
         (None, Backend::Expression) => match expression::number(&attribute.datatype) {
             Some((Kind::Bool, number)) => (number.into(), attribute.datatype.clone(), Some(Kind::Bool)),
             Some((kind, number)) => (number.into(), inputs::number(number).1, Some(kind)),
-            None => return fail(ErrorKind::Unsupported, "its datatype is no number"),
+            None => return fail(ErrorKind::Unsupported, "its datatype is not a number"),
         },
         (None, _) => {
             let (element, memory) = inputs::memory_type(&attribute.datatype)?;
@@ -117,7 +117,7 @@ pub(crate) fn describe(object: &Object, attribute: Attribute, backend: Backend) 
     };
     let count = dims.iter().fold(1_u64, |count, dim| count.saturating_mul(*dim));
     if count == 0 {
-        let message = format!("it has {dims:?} elements; attributes are inputs up to 64 KiB");
+        let message = format!("it has the shape {dims:?}, without elements");
         return fail(ErrorKind::Unsupported, &message);
     }
     if element.has_pointers() || byte_size(&dims, &element) > MAX_ATTRIBUTE_BYTES {
@@ -142,7 +142,7 @@ fn fixed(text: &[u8], padding: StringPadding) -> &[u8] {
 impl Input {
     /// Reads the elements into memory.
     pub(crate) fn read(&self, slot: &Slot, to: &mut [u8]) -> Result<()> {
-        let no_room = || Error::new(ErrorKind::Worker, "no room for an attribute");
+        let no_room = || Error::new(ErrorKind::Worker, "the memory for an attribute is too small");
         let bytes = usize::try_from(slot.bytes()).ok();
         let to = bytes.and_then(|bytes| to.get_mut(..bytes)).ok_or_else(no_room)?;
         if let (Some(texts), Element::Text(room)) = (&self.texts, &slot.datatype) {

@@ -41,13 +41,13 @@ impl ChunkedInput {
         Some(ChunkedInput { dataset, memory, slot: slot.clone(), cut })
     }
 
-    /// Returns its name in the source.
+    /// Returns the input's name in the source.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.slot.name
     }
 
-    /// True if a block gets only its own part of the input.
+    /// Returns whether a block gets only its own part of the input.
     #[must_use]
     pub fn is_cut(&self) -> bool {
         self.cut
@@ -65,7 +65,7 @@ impl ChunkedInput {
     /// Errors of reading; libhdf5 may still succeed in that case.
     pub fn read(&self, (offset, shape): (&[u64], &[u64]), to: &mut [u8]) -> Result<()> {
         let to = self.bytes(shape).and_then(|bytes| to.get_mut(..bytes));
-        let to = to.ok_or_else(|| Error::new(ErrorKind::Worker, "no room for an input"))?;
+        let to = to.ok_or_else(|| Error::new(ErrorKind::Worker, "the memory for an input is too small"))?;
         let block = inputs::block_selection(offset, shape);
         self.dataset.read_as(&block, &self.memory, to).map_err(|error| to_udf_error(&error))
     }

@@ -1,7 +1,7 @@
 //! Live datasets computed into memory of the caller's device: their values are never in this machine's
 //! memory.
 //!
-//! The worker gets memory for one block. The device then copies the computed block to its place in the
+//! The worker gets memory for one block. The device then copies the computed block to its position in the
 //! caller's array, which no worker can access.
 
 use crate::evaluate::{Inputs, calls, plan_chunk};
@@ -25,14 +25,14 @@ pub trait Device {
     type Error: From<hyperchunk::Error>;
 
     /// Allocates shareable memory for a block of `bytes` bytes. Returns a descriptor for a worker and the
-    /// size of the memory; the inner `Err` tells why the device cannot share memory.
+    /// size of the memory; the inner `Err` is the reason why the device cannot share memory.
     ///
     /// # Errors
     /// Errors of the device, such as insufficient memory.
     fn lend(&mut self, bytes: u64) -> Result<Result<(OwnedFd, u64), String>, Self::Error>;
 
-    /// Copies the selected part of a block from the start of the memory to its place in the array. `block` is
-    /// the shape of the block. The memory may be overwritten after the call returns.
+    /// Copies the selected part of a block from the start of the memory to its position in the array. `block`
+    /// is the shape of the block. The memory may be overwritten after the call returns.
     ///
     /// # Errors
     /// Errors of the device.
@@ -59,10 +59,10 @@ pub fn compute<D: Device>(
 ) -> Result<ComputeOutcome, D::Error> {
     let not = |why: &str| Ok(ComputeOutcome::Not(why.to_owned()));
     let Some(found) = dataset.live_box(selection)? else {
-        return not("the selection is no box of chunks that a function computes");
+        return not("the selection is not a box of chunks that a function computes");
     };
-    let notes = notes(dataset, &found)?;
-    let Some(first) = notes.first() else { return Ok(ComputeOutcome::There(0)) };
+    let stubs = read_stubs(dataset, &found)?;
+    let Some(first) = stubs.first() else { return Ok(ComputeOutcome::There(0)) };
     if Stub::parse(first).is_err() {
         return not("it is not of Hyperchunk's own format");
     }
@@ -75,11 +75,11 @@ pub fn compute<D: Device>(
         )));
     }
     if plan.results.is_some() {
-        return not("results are kept, in the memory of this machine");
+        return not("its results are cached, and therefore pass through this machine's memory");
     }
     let element = u64::try_from(record.output.datatype.size()).unwrap_or(u64::MAX);
     if record.output.datatype.is_converted() || element != dataset.datatype().size {
-        return not("its elements are converted on the way from the function to the file's type");
+        return not("its elements are converted from the function's type to the file's");
     }
     let bytes = match plan.key.slots.first().map(|slot| slot.source) {
         Some(Source::Output(bytes)) => bytes,
@@ -102,11 +102,11 @@ pub fn compute<D: Device>(
         Err(why) => return Ok(ComputeOutcome::Not(why)),
     };
     let mut count = 0;
-    for (piece, note) in found.pieces.iter().zip(&notes) {
+    for (piece, bytes) in found.pieces.iter().zip(&stubs) {
         if hyperchunk::io::is_interrupted() {
             return Err(hyperchunk::Error::new(hyperchunk::ErrorKind::Io, "interrupted").into());
         }
-        let stub = Stub::parse(note).map_err(|error| failed(&plan, &error))?;
+        let stub = Stub::parse(bytes).map_err(|error| failed(&plan, &error))?;
         if (stub.id, stub.record) != (first.id, first.record) {
             return not("its chunks are of several functions");
         }
@@ -132,17 +132,17 @@ fn block(
     Ok(shape)
 }
 
-/// Reads the stored chunks of a box: stubs.
-fn notes(dataset: &Dataset, found: &StoredBox) -> Result<Vec<Vec<u8>>, hyperchunk::Error> {
+/// Reads the stored chunks of a box: the stubs.
+fn read_stubs(dataset: &Dataset, found: &StoredBox) -> Result<Vec<Vec<u8>>, hyperchunk::Error> {
     let length = |piece: &StoredPiece| {
         let range = piece.range.as_ref().map_or(0, |range| range.end - range.start);
         usize::try_from(range).unwrap_or(usize::MAX)
     };
-    let mut notes: Vec<Vec<u8>> = found.pieces.iter().map(|piece| vec![0; length(piece)]).collect();
-    for (number, notes) in notes.chunks_mut(STUBS_PER_READ).enumerate() {
-        let places = notes.iter_mut().enumerate();
-        let places = places.map(|(place, note)| (number * STUBS_PER_READ + place, note.as_mut_slice()));
+    let mut stubs: Vec<Vec<u8>> = found.pieces.iter().map(|piece| vec![0; length(piece)]).collect();
+    for (number, batch) in stubs.chunks_mut(STUBS_PER_READ).enumerate() {
+        let places = batch.iter_mut().enumerate();
+        let places = places.map(|(index, stub)| (number * STUBS_PER_READ + index, stub.as_mut_slice()));
         dataset.read_pieces(found, places.collect())?;
     }
-    Ok(notes)
+    Ok(stubs)
 }

@@ -36,7 +36,7 @@ pub(crate) fn prepare(file: &File, record: &Record) -> Result<Program> {
     let kind = |slot: &Slot| {
         let kind = match record.find_attribute(slot) {
             Some(_) => attributes::open(file, record, slot).and_then(|input| {
-                input.kind.ok_or_else(|| Error::new(ErrorKind::Invalid, "it is no number"))
+                input.kind.ok_or_else(|| Error::new(ErrorKind::Invalid, "it is not a number"))
             }),
             None => open(file, record, slot).map(|input| input.kind),
         };
@@ -56,7 +56,7 @@ pub(crate) fn compute(
 ) -> Result<()> {
     let record = &plan.record;
     check_data(record, shape, &plan.profile)?;
-    let lost = || Error::new(ErrorKind::Worker, "the result is not where it should be");
+    let lost = || Error::new(ErrorKind::Worker, "internal error: the result does not fit its chunk");
     if record.chunk_bytes() != chunk.len() as u64 {
         return Err(lost());
     }

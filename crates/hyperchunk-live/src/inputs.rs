@@ -20,6 +20,7 @@ use hyperchunk_udf::record::{Block, Record, Slot, byte_size};
 /// variable-length strings, the engine reads the members packed, with the file's handles of the strings;
 /// [`vlen_strings`] builds the element from them.
 ///
+/// # Errors
 /// `Unsupported`, with the member.
 pub(crate) fn memory_type(datatype: &Datatype) -> Result<(Element, Datatype)> {
     memory_type_at(datatype, 0)
@@ -98,7 +99,7 @@ fn compound(members: &[Member], depth: usize) -> Result<(Element, Datatype)> {
     }
     let element = Element::compound(list)?;
     let Element::Compound(compound) = &element else {
-        return Err(Error::new(ErrorKind::Worker, "no compound"));
+        return Err(Error::new(ErrorKind::Worker, "the datatype is not a compound"));
     };
     let packed = element.has_pointers();
     let (mut placed, mut end) = (Vec::new(), 0u64);
@@ -145,7 +146,7 @@ pub(crate) fn file_type(datatype: &Datatype) -> Result<Element> {
         return Ok(element);
     }
     let message = format!(
-        "it is {} in another layout than C's, or in another byte order, which functions of HDF5-UDF are not given yet: attach the source anew",
+        "it is {} in another layout than C's, or in another byte order, which is not supported for functions of HDF5-UDF yet: attach the source again",
         escape(&element.name(), 200)
     );
     Err(Error::new(ErrorKind::Unsupported, message))
@@ -169,8 +170,8 @@ fn padded(datatype: &Datatype) -> Datatype {
     Datatype { size: datatype.size, class }
 }
 
-/// True if a dataset of this datatype is the stored form of an output of type `wanted`: little-endian, with
-/// members of compounds at the same offsets as in memory.
+/// Returns whether a dataset of this datatype is the stored form of an output of type `wanted`:
+/// little-endian, with members of compounds at the same offsets as in memory.
 pub(crate) fn is_stored_as(datatype: &Datatype, wanted: &Element) -> bool {
     match (&datatype.class, wanted) {
         (_, Element::Half) => *datatype == Datatype::ieee(2, ByteOrder::Little),
@@ -245,7 +246,7 @@ pub(crate) fn not_null(dataset: &Dataset) -> Result<()> {
 /// Opens an input, if its datatype and shape are the same as when the function was attached.
 pub(crate) fn open(file: &File, record: &Record, slot: &Slot) -> Result<Dataset> {
     if record.find_attribute(slot).is_some() {
-        return Err(Error::new(ErrorKind::Invalid, "it is an attribute, and no dataset"));
+        return Err(Error::new(ErrorKind::Invalid, "it is an attribute, not a dataset"));
     }
     let dataset = find(file, &slot.name)?;
     not_null(&dataset)?;
@@ -273,7 +274,7 @@ pub(crate) fn allowed<T>(profile: &Profile, read: impl FnOnce() -> T) -> T {
     with_inputs(policy, read)
 }
 
-/// True if the values of a dataset are stored in this file, and do not depend on other files.
+/// Returns whether the values of a dataset are stored in this file, and do not depend on other files.
 pub(crate) fn is_stored_in(file: &File, dataset: &Dataset) -> bool {
     dataset.external().is_empty()
         && dataset.store().is_none()
@@ -308,8 +309,9 @@ pub(crate) fn read(
     }
     let dataset = open(file, record, slot)?;
     let bytes = usize::try_from(byte_size(shape, &slot.datatype)).ok().and_then(|bytes| to.get_mut(..bytes));
-    let to =
-        bytes.ok_or_else(|| Error::new(ErrorKind::Worker, format!("no room for a block of {shape:?}")))?;
+    let to = bytes.ok_or_else(|| {
+        Error::new(ErrorKind::Worker, format!("the memory for a block of {shape:?} is too small"))
+    })?;
     let (_, memory) = memory_type(dataset.datatype())?;
     read_block(&dataset, &memory, (offset, shape), to)
 }

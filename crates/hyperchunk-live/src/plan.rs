@@ -308,7 +308,7 @@ pub(crate) fn state(m: &Metadata) -> State {
 fn verified(dataset: &Dataset, stub: &Stub) -> Result<(Record, Option<Fingerprint>)> {
     let (bytes, _) = read_record(dataset)?;
     if RecordDigest::compute(&bytes) != stub.record {
-        let message = "its record is not the one that its chunks were made for: it was changed";
+        let message = "its record is not the one to which its chunks belong: it was changed";
         return fail(ErrorKind::Invalid, message);
     }
     let record = Record::parse(&bytes)?;
@@ -335,12 +335,12 @@ pub(crate) fn record_from_legacy(
     Ok((record, legacy.fingerprint()))
 }
 
-/// Returns the bytes of the record and their place: the first chunk after its stub, or an attribute.
+/// Returns the bytes of the record and their location: the first chunk after its stub, or an attribute.
 pub(crate) fn read_record(dataset: &Dataset) -> Result<(Vec<u8>, RecordLocation)> {
     if let Some(note) = dataset.first_note().map_err(|error| to_udf_error(&error))?
         && let Ok((Stub { place: RecordLocation::Chunk, .. }, record)) = Stub::split(&note)
     {
-        // An attribute counts only beside stubs that say so.
+        // The attribute is ignored, since the stub says that the record is in the first chunk.
         return match record {
             Some(record) => Ok((record.to_vec(), RecordLocation::Chunk)),
             None => fail(ErrorKind::Invalid, no_record()),
@@ -372,7 +372,7 @@ fn no_record() -> String {
     )
 }
 
-/// True if the client data of the dataset's filter contain the stub's id.
+/// Returns whether the client data of the dataset's filter contain the stub's id.
 pub(crate) fn matches_stub(dataset: &Dataset, stub: &Stub) -> bool {
     client_data(dataset).is_some_and(|words| {
         words.first() == Some(&CLIENT_DATA_VERSION) && words.get(1..) == Some(&stub.id.to_words()[..])

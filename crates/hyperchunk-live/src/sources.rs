@@ -62,7 +62,7 @@ fn object(file: &File, path: &[u8], found: &mut Sources, depth: usize) -> Result
         found.add(raw.name.as_bytes(), b"");
     }
     if depth >= MAX_DEPTH && !dataset.mappings().is_empty() {
-        let message = format!("virtual datasets are made of each other more than {MAX_DEPTH} deep");
+        let message = format!("virtual datasets are nested more than {MAX_DEPTH} deep");
         return Err(Error::new(ErrorKind::Limit, message));
     }
     for mapping in dataset.mappings() {

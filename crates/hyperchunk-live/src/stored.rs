@@ -8,7 +8,7 @@ use hyperchunk_udf::error::Result;
 use hyperchunk_udf::record::{Block, Record, Slot};
 use hyperchunk_udf::stored::{DecodeSupport, Filter, StoredBlock, StoredChunk};
 
-/// True if chunks of an input may be passed to a worker undecoded.
+/// Returns whether chunks of an input may be passed to a worker undecoded.
 pub(crate) fn may_come(slot: &Slot, dataset: &Dataset) -> bool {
     !slot.datatype.has_pointers()
         && matches!(dataset.layout(), Layout::Chunked(_) | Layout::Contiguous { .. })
@@ -37,14 +37,14 @@ fn number(stored: &Datatype, memory: &Datatype) -> Option<u32> {
         return number(stored, memory);
     }
     let size = u16::try_from(stored.size).ok().filter(|size| [2, 4, 8].contains(size))?;
-    let turned = match (&stored.class, &memory.class) {
+    let big_endian = match (&stored.class, &memory.class) {
         (Class::Integer { .. }, Class::Integer { signed, .. }) => {
             Datatype::integer(size, *signed, ByteOrder::Big)
         }
         (Class::Float(_), Class::Float(_)) => Datatype::ieee(size, ByteOrder::Big),
         _ => return None,
     };
-    (turned == *stored && memory.size == stored.size).then_some(u32::from(size))
+    (big_endian == *stored && memory.size == stored.size).then_some(u32::from(size))
 }
 
 /// Reads the stored chunks of a block into memory, for a worker with the decoding abilities `decodes`.

@@ -65,7 +65,7 @@ pub(crate) fn read(
         for (stored, n) in window.chunks_exact(size).zip(first..) {
             let at = n * element.size();
             for part in &parts {
-                let lost = || Error::new(ErrorKind::Worker, "a piece outside its element");
+                let lost = || Error::new(ErrorKind::Worker, "a part of an element is outside it");
                 match *part {
                     ElementPart::Copy { from, to, bytes } => {
                         let from = stored.get(from..).and_then(|s| s.get(..bytes)).ok_or_else(lost)?;
@@ -119,7 +119,12 @@ fn collect_parts(
                 )?;
             }
         }
-        _ => return Err(Error::new(ErrorKind::Worker, "an element that is read as something else")),
+        _ => {
+            return Err(Error::new(
+                ErrorKind::Worker,
+                "the type of an element does not match the type as which it is read",
+            ));
+        }
     }
     Ok(())
 }

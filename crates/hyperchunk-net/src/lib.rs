@@ -1,8 +1,8 @@
-//! Addresses: whether one belongs to the public network, or to this machine.
+//! Classification of IP addresses: in the public network, or of this machine.
 //!
-//! The operator of a name's DNS server chooses its addresses, and can change them at any time. So a name in
-//! a file, in a redirect of a server or in a profile may lead to the public network only; addresses of this
-//! machine and of local networks have to be given as such.
+//! The operator of a name's DNS server chooses its addresses, and can change them at any time. So a host name
+//! in a file, in a redirect of a server or in a profile may resolve to the public network only; addresses of
+//! this machine and of local networks must be written as IP addresses.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 
@@ -42,21 +42,23 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
 fn is_public_v6(address: Ipv6Addr) -> bool {
     let s = address.segments();
     // Addresses that embed an IPv4 address are judged by it.
-    let inside = |high: u16, low: u16| {
+    let is_embedded_public = |high: u16, low: u16| {
         let ([a, b], [c, d]) = (high.to_be_bytes(), low.to_be_bytes());
         is_public_v4(Ipv4Addr::new(a, b, c, d))
     };
     match s {
-        [0, 0, 0, 0, 0, 0xffff, high, low] | [0x64, 0xff9b, 0, 0, 0, 0, high, low] => inside(high, low),
-        [0x2002, high, low, ..] => inside(high, low),
-        // 2001:0000::/23 are protocols (Teredo among them), 2001:db8::/32 and 3fff::/20 documentation.
+        [0, 0, 0, 0, 0, 0xffff, high, low]
+        | [0x64, 0xff9b, 0, 0, 0, 0, high, low]
+        | [0x2002, high, low, ..] => is_embedded_public(high, low),
+        // 2001::/23 is reserved for protocols (such as Teredo), 2001:db8::/32 and 3fff::/20 for
+        // documentation.
         [0x2001, 0..=0x1ff | 0xdb8, ..] | [0x3fff, 0..=0xfff, ..] => false,
         [first, ..] => first & 0xe000 == 0x2000,
     }
 }
 
-/// Returns whether an address belongs to this machine, in whatever network: packets to it would have it as
-/// their source, too. Sends none.
+/// Returns whether an address is one of this machine's, in any network: the kernel would use it as the source
+/// of packets sent to it. Sends no packets.
 #[must_use]
 pub fn is_own(address: IpAddr) -> bool {
     let address = address.to_canonical();

@@ -20,13 +20,13 @@ impl Error {
 
     /// Creates an error of the operating system during `what`.
     pub fn io(what: impl fmt::Display, source: &io::Error) -> Self {
-        let same = source
+        let copy = source
             .raw_os_error()
             .map_or_else(|| io::Error::new(source.kind(), source.to_string()), io::Error::from_raw_os_error);
-        Error { message: what.to_string(), source: Some(same) }
+        Error { message: what.to_string(), source: Some(copy) }
     }
 
-    /// Creates an error from the last one of the operating system in this thread.
+    /// Creates an error from this thread's `errno`.
     pub fn last_os(what: impl fmt::Display) -> Self {
         Error { message: what.to_string(), source: Some(io::Error::last_os_error()) }
     }

@@ -3,9 +3,9 @@
 use std::fmt;
 use std::ops::{BitOr, BitOrAssign};
 
-/// Set in builds that measure the cost of the sandbox (`bench/hdf5_udf.py`): these have none, and reports and
-/// `hyperchunk doctor` say so. No run-time setting does this; every other host refuses a worker of such a
-/// build.
+/// Flag of builds without a sandbox, which measure its cost (`bench/hdf5_udf.py`); reports and
+/// `hyperchunk doctor` say so. No run-time setting does this, and hosts of ordinary builds refuse workers of
+/// such a build.
 pub const UNCONTAINED: bool = option_env!("HYPERCHUNK_BUILD_WITHOUT_SANDBOX").is_some();
 
 /// Set of sandbox layers; a `u32` in messages, a list of names for display.
@@ -26,7 +26,8 @@ const NAMES: [(Layers, &str); 8] = [
 impl Layers {
     /// No layer.
     pub const NONE: Layers = Layers(0);
-    /// No started program can gain privileges; also: descriptors closed, capabilities dropped, not dumpable.
+    /// No program that the process starts gains privileges. Implies closed descriptors, dropped capabilities
+    /// and no inspection by other processes of the user.
     pub const NO_NEW_PRIVS: Layers = Layers(1);
     /// Resource limits.
     pub const RLIMITS: Layers = Layers(1 << 1);

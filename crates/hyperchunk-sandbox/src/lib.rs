@@ -1,25 +1,28 @@
-//! Sandbox of a process that is about to run untrusted code: everything that it gives up before it looks at that code.
+//! Sandbox of a process that is about to run untrusted code: the process gives up rights before it reads that
+//! code.
 //!
 //! The language's own sandbox is never the boundary; this one is. [`restrict`] applies independent layers,
 //! because each one stops attacks that the others do not:
 //!
 //! | Layer | Attacks that only this layer stops |
 //! |---|---|
-//! | no_new_privs | set-user-id programs (and an unprivileged user needs it for the next two) |
+//! | no_new_privs | set-user-id programs (and without it, an unprivileged process gets neither Landlock nor seccomp) |
 //! | rlimits | memory and CPU bombs, core dumps with input data in them |
-//! | Landlock | files, where a runtime must keep `open` (loading a shared object, a compiler) |
+//! | Landlock | access to files, where a runtime must keep `open` (loading a shared object, a compiler) |
 //! | seccomp | everything that is not a file: processes, signals, sockets, `stat`, new kernel interfaces |
-//! | namespaces | the network and System V IPC once more; best effort, since many containers refuse them |
+//! | namespaces | none: a second barrier before the network and System V IPC; best effort, since many containers refuse them |
 //!
 //! The first four are mandatory: [`restrict`] **fails closed** and the worker must then exit without touching
 //! the function. The calling process cannot undo any of these restrictions.
 //!
-//! A denied system call is never run. It ends the process: most calls through a handler that records the
-//! call's number ([`StatusPage`], only a hint for the error message); calls on the list that no honest
-//! function tries, and 32-bit and x32 calls, through a kill by the kernel.
+//! A denied system call is never run. Most denied calls end the process through a handler that records the
+//! call's number ([`StatusPage`], only a hint for the error message). Calls that no legitimate function makes
+//! (`calls::NEVER`), and 32-bit and x32 calls, make the kernel kill the process at once. Some calls that
+//! libraries make and can do without only return an error (a few of a compiler's: success, without effect).
 //!
-//! This crate knows no signature, no profile and no file format: its caller describes the rights of the process by a
-//! [`Policy`]. Everything but [`Layers`] is for Linux on x86-64 and aarch64.
+//! This crate knows no signature, no profile and no file format: its caller describes the rights of the
+//! process by a [`Policy`]. Only [`Layers`], [`UNCONTAINED`] and [`Error`] exist on systems other than Linux
+//! on x86-64 and aarch64.
 
 mod error;
 mod layers;

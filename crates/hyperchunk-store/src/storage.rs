@@ -1,4 +1,4 @@
-//! The engine's access to stores and layouts.
+//! Implementation of the engine's storage traits ([`hyperchunk::storage`]) by sharded stores and layouts.
 
 use crate::read::snapshot::{ShardedDataset, Store, Stores};
 use crate::restructure::Layouts;
@@ -10,7 +10,7 @@ use hyperchunk_format::select::Selection;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Stores and layouts for the engine.
+/// The [`Storage`] that [`register`] installs.
 struct Shards;
 
 /// Stores and layouts of an open file.

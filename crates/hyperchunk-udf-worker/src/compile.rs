@@ -1,4 +1,4 @@
-//! Compilation of C, C++ and CUDA in a sandbox: the compiler also processes untrusted text.
+//! Compilation of C, C++ and CUDA in a sandbox, since the compiler processes untrusted text.
 //!
 //! The worker locks itself down so that it can read the system's folders, write one empty folder and start
 //! programs, and then becomes the compiler. Zig, which compiles to WebAssembly and is used only by authors,
@@ -55,11 +55,11 @@ fn start(arguments: &[OsString]) -> Result<Error> {
     unsafe {
         libc::execve(words.first().map_or(std::ptr::null(), |w| w.as_ptr()), argv.as_ptr(), envp.as_ptr())
     };
-    Ok(Error::last_os("starting the compiler"))
+    Ok(Error::last_os("cannot start the compiler"))
 }
 
 fn c(bytes: &[u8]) -> Result<CString> {
-    CString::new(bytes).map_err(|_| Error::new(ErrorKind::Worker, "a NUL in a path"))
+    CString::new(bytes).map_err(|_| Error::new(ErrorKind::Worker, "a path contains a NUL"))
 }
 
 /// Command line, environment and limits of a compiler.
@@ -82,7 +82,7 @@ impl Plan {
             }
             [zig, scratch, cache, language] => {
                 let Some(language) = language.to_str().and_then(Language::named) else {
-                    fail!(Worker, "compile: no such language")
+                    fail!(Worker, "compile: unknown language")
                 };
                 Ok(Plan::wasm(zig, Path::new(scratch), Path::new(cache), language))
             }

@@ -1,7 +1,7 @@
-//! Connector: a process that makes one connection, passes it to the reader and exits.
+//! Connector: a process that makes one connection, passes it to the host and exits.
 //!
-//! It runs with the reader's rights and knows only the function's target. A system's name services are
-//! separate modules and daemons; here they can neither delay nor harm the reader.
+//! It runs with the host's rights, and gets only the requested endpoint and the granted addresses. A system's
+//! name services are separate modules and daemons; in this process they can neither delay nor harm the host.
 
 use crate::fail;
 use hyperchunk_net::{is_own, is_public};
@@ -21,7 +21,7 @@ const MAX_ADDRESSES: usize = 8;
 /// Connects to `arguments[0]` within `arguments[1]` milliseconds and answers on [`SOCKET`]; returns the exit
 /// status. The third argument lists addresses to which a name may resolve although they are not public.
 pub(crate) fn run(arguments: &[OsString]) -> i32 {
-    // SAFETY: the reader gave us this descriptor, and it stays open while we run.
+    // SAFETY: the host gave us this descriptor, and it stays open while we run.
     let socket = unsafe { BorrowedFd::borrow_raw(SOCKET) };
     // SAFETY: integers only; they change attributes of this process.
     unsafe {
@@ -62,8 +62,9 @@ fn look_up(endpoint: &Endpoint) -> Result<Vec<SocketAddr>> {
     }
 }
 
-/// Returns the addresses that may be connected: an address given as such, and a name's addresses in the
-/// public network, except this machine's.
+/// Returns the addresses of `found` that may be connected: the endpoint's own, those that are granted
+/// themselves (`literal`), loopback addresses for `localhost`, and for other names those in the public
+/// network, except this machine's.
 fn choose(
     endpoint: &Endpoint,
     found: Vec<SocketAddr>,
@@ -83,7 +84,7 @@ fn choose(
         _ if !chosen.is_empty() => Ok(chosen),
         Some(SocketAddr::V4(first)) => fail!(Refused, "{}", not_public(&first)),
         Some(SocketAddr::V6(first)) => fail!(Refused, "{}", not_public(&first)),
-        None => fail!(Io, "the name leads nowhere"),
+        None => fail!(Io, "the name has no addresses"),
     }
 }
 
@@ -109,8 +110,8 @@ fn connect(addresses: &[SocketAddr], deadline: Instant) -> Result<TcpStream> {
         }
     }
     Err(last.map_or_else(
-        || Error::new(ErrorKind::Io, "the name leads nowhere"),
-        |error| Error::io("connecting", &error),
+        || Error::new(ErrorKind::Io, "the name has no addresses"),
+        |error| Error::io("cannot connect", &error),
     ))
 }
 

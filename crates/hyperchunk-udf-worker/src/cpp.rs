@@ -13,7 +13,7 @@ use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::os::fd::{AsRawFd as _, IntoRawFd as _, OwnedFd};
 use std::sync::OnceLock;
 
-/// As `cpp/prelude.hpp` declares it.
+/// Slot, as `cpp/prelude.hpp` declares it.
 #[repr(C)]
 struct CppSlot {
     name: *const c_char,
@@ -23,7 +23,7 @@ struct CppSlot {
     dims: *const u64,
 }
 
-/// As `cpp/prelude.hpp` declares it.
+/// Table of slots, as `cpp/prelude.hpp` declares it.
 #[repr(C)]
 struct CppTable {
     count: u64,
@@ -31,15 +31,15 @@ struct CppTable {
     file_path: *const c_char,
     connect: Connect,
     starts: *const *const u64,
-    /// −1 without one.
+    /// Seed of the block; −1 if the record has none.
     seed: i64,
     clock: Clock,
     wide: u64,
 }
 
-/// Returns seconds since 1970, or −1 and a text.
+/// Function that returns seconds since 1970, or −1 and a message.
 type Clock = unsafe extern "C" fn(*mut c_char, usize) -> f64;
-/// Returns a connected descriptor, or −1 and a text.
+/// Function that returns a connected descriptor, or −1 and a message.
 type Connect = unsafe extern "C" fn(*const c_char, *mut c_char, usize) -> c_int;
 type Run = unsafe extern "C" fn(*const CppTable, *mut c_char, usize) -> c_int;
 
@@ -52,11 +52,11 @@ pub(crate) struct CppRuntime {
     file_path: CString,
     /// Seed of the block, if the record has one.
     seed: Option<u64>,
-    /// Set if the function's second form, with AVX2, runs on this processor.
+    /// Set if the function's second version, for AVX2, runs on this processor.
     wide: bool,
 }
 
-/// Reason why there is no clock; set before any of the worker's functions is called.
+/// Reason why the function has no clock, if it has none. Set before any of the worker's functions is called.
 static NO_CLOCK: OnceLock<Option<String>> = OnceLock::new();
 
 impl CppRuntime {
@@ -70,7 +70,7 @@ impl CppRuntime {
             open(library, libc::RTLD_LAZY)?;
         }
         let c = |text: &str| {
-            CString::new(text).map_err(|_| Error::new(ErrorKind::Worker, "a name with a NUL".to_owned()))
+            CString::new(text).map_err(|_| Error::new(ErrorKind::Worker, "a name contains a NUL".to_owned()))
         };
         let names = setup
             .slots
@@ -116,10 +116,10 @@ unsafe extern "C" fn clock(message: *mut c_char, size: usize) -> f64 {
     }
 }
 
-/// Writes as much of a text as fits, and a terminating zero.
+/// Writes as much of a text as fits into `message`, and a terminating zero.
 ///
 /// # Safety
-/// There is room for `size` bytes, at least one.
+/// `message` has `size` bytes, at least one.
 unsafe fn tell(text: &str, message: *mut c_char, size: usize) {
     let length = text.len().min(size.saturating_sub(1));
     // SAFETY: the caller's promise.
@@ -145,7 +145,7 @@ fn open(path: &CStr, binding: c_int) -> Result<*mut c_void> {
             CStr::from_ptr(message).to_string_lossy().into_owned()
         }
     };
-    fail!(Worker, "loading native code: {text}")
+    fail!(Worker, "cannot load native code: {text}")
 }
 
 impl Runtime for CppRuntime {
@@ -154,7 +154,7 @@ impl Runtime for CppRuntime {
     }
 
     fn load(&mut self, setup: &Setup, compiled: Option<OwnedFd>) -> Result<()> {
-        let Some(object) = compiled else { fail!(Worker, "no compiled form") };
+        let Some(object) = compiled else { fail!(Worker, "the set-up has no compiled form") };
         let path = CString::new(format!("/proc/self/fd/{}", object.as_raw_fd())).unwrap_or_default();
         let handle = open(&path, libc::RTLD_NOW)?;
         if setup.source.is_empty() {
@@ -214,7 +214,7 @@ impl Runtime for CppRuntime {
             wide: u64::from(self.wide),
         };
         let mut text = [0u8; 1024];
-        let Some(run) = self.run else { fail!(Worker, "called before it was loaded") };
+        let Some(run) = self.run else { fail!(Worker, "the function was called before it was loaded") };
         // SAFETY: the table and the text buffer outlive the call; see load() for the function itself.
         let rc = unsafe { run(&raw const table, text.as_mut_ptr().cast(), text.len()) };
         // SAFETY: flushing every C stream has no preconditions.

@@ -4,7 +4,7 @@
 //! processed after it; the driver then compiles the PTX for its GPU, and no code of the function runs on the
 //! processor.
 //!
-//! Inputs in stored form are decompressed, unshuffled and put in their places on the GPU
+//! Inputs in stored form are decompressed, unshuffled and copied to their positions in the block on the GPU
 //! (`hyperchunk_cuda::ingest`).
 
 use crate::fail;
@@ -38,9 +38,9 @@ pub(crate) struct CudaRuntime {
     nvcomp: Option<Nvcomp>,
     /// Memory for decoding, reused by later calls.
     kept: BufferCache,
-    /// Memory of the reader, which receives the output.
+    /// Memory lent by the host, which receives the output.
     lent: Option<DeviceMemory>,
-    /// Reason why none can be lent.
+    /// Reason why no memory can be lent, if so.
     no_sharing: Option<String>,
 }
 
@@ -92,7 +92,11 @@ impl CudaRuntime {
     fn make_room(&mut self, number: usize, slot: &CallSlot<'_>, bytes: usize) -> Result<()> {
         if let Some(lent) = self.lent.as_ref().filter(|_| number == 0) {
             if lent.bytes() < bytes {
-                fail!(Worker, "a block of {bytes} bytes, for which there are {}", lent.bytes())
+                fail!(
+                    Worker,
+                    "a block of {bytes} bytes does not fit the lent memory of {} bytes",
+                    lent.bytes()
+                )
             }
             return Ok(());
         }
@@ -107,7 +111,7 @@ impl CudaRuntime {
             let about = |e: &hyperchunk_cuda::Error| {
                 let name = escape(slot.name, 80);
                 let text = format!(
-                    "{bytes} bytes on the GPU for {name:?}: {}; attaching with `--chunks auto` makes evaluations small",
+                    "cannot allocate {bytes} bytes on the GPU for {name:?}: {}; attaching with `--chunks auto` makes evaluations small",
                     e.message()
                 );
                 Error::new(ErrorKind::Failed, text)
@@ -151,7 +155,7 @@ impl CudaRuntime {
         let most = function.max_threads().map_err(|e| about(e.message().to_owned()))?;
         if threads > most {
             return Err(about(format!(
-                "it can have {most} threads in a block on this GPU, and the source says {threads}"
+                "it can have {most} threads in a block on this GPU, but the source says {threads}"
             )));
         }
         let mut arguments = Vec::with_capacity(step.arguments.len());
@@ -160,7 +164,7 @@ impl CudaRuntime {
                 KernelArgument::Bytes(bytes) => Argument::Bytes(bytes),
                 KernelArgument::Address(slot) => match self.place(*slot) {
                     Some(memory) => Argument::Address(memory.address()),
-                    None => return Err(about("a dataset without memory".into())),
+                    None => return Err(about("a dataset of its arguments has no memory".into())),
                 },
             });
         }
@@ -169,7 +173,9 @@ impl CudaRuntime {
     }
 
     fn plan(&self, slots: &[CallSlot<'_>]) -> Result<(Plan, &LoadedProgram)> {
-        let Some(loaded) = &self.loaded else { fail!(Worker, "called before it was loaded") };
+        let Some(loaded) = &self.loaded else {
+            fail!(Worker, "the function was called before it was loaded")
+        };
         let datasets: Vec<_> = slots
             .iter()
             .map(|s| Dataset {
@@ -232,7 +238,7 @@ impl Runtime for CudaRuntime {
     }
 
     fn load(&mut self, setup: &Setup, compiled: Option<OwnedFd>) -> Result<()> {
-        let Some(compiled) = compiled else { fail!(Worker, "no compiled form") };
+        let Some(compiled) = compiled else { fail!(Worker, "the set-up has no compiled form") };
         let program = Program::parse(&setup.source)?;
         let ptx = program.ptx(&read_compiled(compiled)?)?;
         let module = Module::load(&self.context, &ptx.text).map_err(|e| failed(&e))?;
@@ -251,7 +257,7 @@ impl Runtime for CudaRuntime {
             self.make_room(number, slot, bytes)?;
             let Some(Some(to)) = self.memory.get(number) else { continue };
             let Ok(length) = usize::try_from(slot.stored) else {
-                fail!(Worker, "an input that is too large")
+                fail!(Worker, "the stored input is too large")
             };
             // SAFETY: the host mapped `length` bytes for this slot, and keeps them unchanged while the call
             // runs.
@@ -284,7 +290,7 @@ impl Runtime for CudaRuntime {
             let kept = Some(&self.kept);
             let options = Options { nvcomp, threads: 1, batch: BATCH_BYTES, kept, ..Options::default() };
             let failed = || ingest(&request, to, 0, &options).is_err();
-            // The cached memory may have used up the GPU's. For any other fault, the reader decodes the input
+            // The cached memory may have used up the GPU's. For any other fault, the host decodes the input
             // itself and reports the error.
             if failed() && (!self.kept.clear() || failed()) {
                 return Ok(false);
@@ -298,10 +304,12 @@ impl Runtime for CudaRuntime {
         if let Some(why) = &self.no_sharing {
             return Ok(Some(why.clone()));
         }
-        let Ok(bytes) = usize::try_from(bytes) else { fail!(Worker, "memory of {bytes} bytes") };
+        let Ok(bytes) = usize::try_from(bytes) else {
+            fail!(Worker, "the lent memory of {bytes} bytes is too large")
+        };
         match DeviceMemory::import(&self.context, memory.as_fd(), bytes) {
             Ok(lent) => {
-                // Frees its own memory for the output, which is not needed now.
+                // Frees our own memory for the output, which is not needed now.
                 if let Some(own) = self.memory.first_mut() {
                     *own = None;
                 }
@@ -324,7 +332,7 @@ impl Runtime for CudaRuntime {
         }
         // The first slot is the result; other outputs are discarded.
         let (Some(slot), Some(memory)) = (slots.first().filter(|s| s.output), self.place(0)) else {
-            fail!(Worker, "a call without an output")
+            fail!(Worker, "the call has no output")
         };
         if self.lent.is_some() {
             return self.stream.synchronize().map_err(|e| failed(&e));

@@ -38,7 +38,7 @@ error('the bytecode has no `lib` as HDF5-UDF 2 makes it', 0)
 /// Registry key of the prelude's function that takes a block's seed.
 const SEED: &str = "hyperchunk.seed";
 
-/// Lua state.
+/// Lua state of a function.
 #[derive(Debug)]
 pub(crate) struct LuaRuntime {
     lua: Lua,
@@ -77,8 +77,8 @@ fn jit_is_exact(setup: &Setup) -> bool {
 }
 
 impl LuaRuntime {
-    /// Creates a state with the base, string, table, math, bit, jit, ffi and package libraries: no files, no
-    /// processes.
+    /// Creates a state with the base, string, table, math, bit, jit, ffi and package libraries, `io` if the
+    /// profile grants files, and `debug` for bytecode of HDF5-UDF.
     ///
     /// # Errors
     /// `Worker` when LuaJIT cannot start.
@@ -191,7 +191,7 @@ impl Runtime for LuaRuntime {
     }
 
     fn call(&mut self, slots: &[CallSlot<'_>]) -> Result<()> {
-        let Some(entry) = &self.entry else { fail!(Worker, "called before it was loaded") };
+        let Some(entry) = &self.entry else { fail!(Worker, "the function was called before it was loaded") };
         self.slots.borrow_mut().take(slots);
         let done = entry.call::<()>(()).map_err(|e| failed(&e));
         self.slots.borrow_mut().forget();

@@ -1,4 +1,5 @@
-//! Process in which a live dataset's function runs. Started by the reader of the dataset; not useful by hand.
+//! Process in which a live dataset's function runs; also the connector, and the sandboxed start of compilers.
+//! Started by the host, not by hand.
 
 #![cfg_attr(not(test), no_main)]
 
@@ -39,8 +40,8 @@ fn program(arguments: &[OsString]) -> i32 {
             Backend::Lua => Ok(Box::new(LuaRuntime::new(setup)?) as Box<dyn Runtime>),
             Backend::Cpp => Ok(Box::new(CppRuntime::new(setup)?)),
             Backend::Cuda => Ok(Box::new(CudaRuntime::new(setup)?)),
-            Backend::Wasm => Err(Error::new(ErrorKind::Worker, "WebAssembly runs in a worker of its own")),
-            Backend::Python => Err(Error::new(ErrorKind::Worker, "Python runs in a worker of its own")),
+            Backend::Wasm => Err(Error::new(ErrorKind::Worker, "WebAssembly runs in a separate worker")),
+            Backend::Python => Err(Error::new(ErrorKind::Worker, "Python runs in a separate worker")),
             Backend::Expression => Err(Error::new(ErrorKind::Worker, "expressions need no worker")),
         }),
         Some("connect") => connect::run(rest),

@@ -3,7 +3,7 @@
 use crate::datatype::Datatype;
 use crate::error::{Result, fail};
 
-/// Minimum size of a string in bytes, so that its value may become longer.
+/// Minimum size of an input's strings in bytes, so that the attribute's value may become longer.
 const MIN_STRING_BYTES: usize = 256;
 
 /// Returns the datatype of an attribute with these strings, with room for longer ones.
@@ -21,14 +21,14 @@ pub fn text_datatype(texts: &[Vec<u8>]) -> Result<Datatype> {
 /// `Invalid` when one is too long, or their number has changed.
 pub fn place_texts(texts: &[Vec<u8>], room: usize, to: &mut [u8]) -> Result<()> {
     if texts.len().checked_mul(room) != Some(to.len()) {
-        fail!(Invalid, "it has {} strings now; attach the function again", texts.len())
+        fail!(Invalid, "the number of its strings has changed to {}; attach the function again", texts.len())
     }
     for (text, to) in texts.iter().zip(to.chunks_exact_mut(room.max(1))) {
         let Some((text_room, end)) = to.split_at_mut_checked(text.len()).filter(|(_, end)| !end.is_empty())
         else {
             fail!(
                 Invalid,
-                "it has {} bytes now, and the function was attached with room for {}; attach it again",
+                "a string has {} bytes now, and the function was attached with room for {}; attach it again",
                 text.len(),
                 room.saturating_sub(1)
             )

@@ -25,7 +25,7 @@ use std::sync::Mutex;
 const MAX_LOG_BYTES: u64 = 10 << 20;
 /// Maximum number of remembered events.
 const MAX_REMEMBERED_EVENTS: usize = 4096;
-/// Maximum lines about one file from one process.
+/// Maximum number of lines about one file from one process.
 const MAX_FILE_EVENTS: usize = 64;
 const VARIABLE: &str = "HYPERCHUNK_AUDIT";
 
@@ -53,7 +53,7 @@ pub struct Event<'a> {
     pub profile: Option<&'a str>,
     /// Language.
     pub language: &'a str,
-    /// Reason why it was not computed; `None` if it was.
+    /// Reason why the dataset was not computed; `None` if it was.
     pub error: Option<&'a Error>,
 }
 
@@ -74,13 +74,13 @@ impl<'a> Event<'a> {
         }
     }
 
-    /// Returns the line that replaces all further ones.
+    /// Returns the line that replaces this and all further events of the file.
     fn last_line(&self, now: &str) -> String {
         let mut line = serde_json::json!({
             "time": now,
             "verdict": "more",
             "file": absolute(self.file).chars().take(1000).collect::<String>(),
-            "reason": format!("more than {MAX_FILE_EVENTS} events of this file in one process: the rest is not noted"),
+            "reason": format!("{MAX_FILE_EVENTS} or more events of this file in one process: the rest is not logged"),
             "pid": std::process::id(),
         })
         .to_string();
@@ -166,7 +166,7 @@ fn read_setting(text: &str) -> Result<Option<Setting>> {
         Err(error) => fail!(Key, "{error}"),
     };
     if file.version != 1 {
-        fail!(Key, "version {} is not one that this version of hyperchunk reads", file.version)
+        fail!(Key, "version {} is not supported by this version of hyperchunk", file.version)
     }
     let path = match file.file {
         Some(path) if !path.is_absolute() => fail!(Key, "`file` is not an absolute path"),
@@ -180,7 +180,7 @@ fn read_setting(text: &str) -> Result<Option<Setting>> {
 fn default_file() -> Result<PathBuf> {
     match keys::state_dir() {
         Some(dir) => Ok(dir.join("audit.jsonl")),
-        None => fail!(Key, "no home folder for the log: set XDG_STATE_HOME, or its file"),
+        None => fail!(Key, "no home folder for the log: set XDG_STATE_HOME, or `file` in audit.toml"),
     }
 }
 
@@ -193,8 +193,9 @@ struct LoggedEvents {
 
 static LOGGED: Mutex<Option<LoggedEvents>> = Mutex::new(None);
 
-/// Logs `event`, once in this process, if the log is on. For a file with many live datasets, only the first
-/// events are logged, and a note that there are more: one file cannot displace the entries of others.
+/// Logs `event` if the log is on; a repetition is not logged while this process remembers the event. For a
+/// file with many live datasets, only the first events are logged, and a note that there are more: one file
+/// cannot displace the entries of others.
 pub fn note(event: &Event<'_>) {
     let count = count_event(event);
     if (1..=MAX_FILE_EVENTS).contains(&count)
@@ -267,7 +268,7 @@ fn open(path: &Path) -> Result<std::fs::File> {
         .map_err(|e| Error::io(about(), &e))?;
     let meta = file.metadata().map_err(|e| Error::io(about(), &e))?;
     if !meta.is_file() || !os::is_own(&meta) {
-        return Err(Error::new(ErrorKind::Key, "the log is not a file of yours").about(about()));
+        return Err(Error::new(ErrorKind::Key, "the log must be a regular file that you own").about(about()));
     }
     Ok(file)
 }

@@ -25,8 +25,8 @@ impl Backend {
     pub const ALL: [Backend; 6] =
         [Backend::Python, Backend::Lua, Backend::Cpp, Backend::Wasm, Backend::Cuda, Backend::Expression];
 
-    /// Returns whether its sources are programs, which run in a worker. Expressions are data, evaluated by
-    /// this crate.
+    /// Returns whether its sources are programs, which run in a worker. Expressions are data, which the host
+    /// evaluates.
     pub fn has_worker(self) -> bool {
         self != Backend::Expression
     }
@@ -79,7 +79,7 @@ impl Backend {
             Some(backend) => Ok(backend),
             None => fail!(
                 Key,
-                "unknown language {name:?} in `languages`; there are {}",
+                "unknown language {name:?} in `languages`; expected one of {}",
                 Backend::ALL.map(Backend::short_name).join(", ")
             ),
         }

@@ -7,7 +7,7 @@ use crate::record::{UNLIMITED, byte_size};
 use crate::shape::resolution;
 use crate::spec::InputInfo;
 
-/// Way of running a function: once on the whole array, or once a chunk.
+/// Unit of a function's calls: the whole array, or a chunk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Chunking {
     /// The function sees whole arrays; the dataset is one chunk.
@@ -18,7 +18,8 @@ pub enum Chunking {
     Shape(Vec<u64>),
 }
 
-/// Size in bytes of a block's result together with the cut inputs: they stay in a cache.
+/// Target for the total size in bytes of a block's result and its parts of the inputs, which then stay in the
+/// processor's cache.
 const BLOCK_BYTES: u64 = 3 << 20;
 /// Bounds on the size of a block's result. Larger ones make slices expensive and exceed HDF5's own chunk
 /// cache; smaller ones make the cost of calls dominate.
@@ -51,7 +52,7 @@ impl Chunking {
         }
     }
 
-    /// Returns whether the function runs once a chunk.
+    /// Returns whether the function runs once for each chunk.
     pub fn blockwise(&self) -> bool {
         *self != Chunking::Whole
     }
@@ -91,7 +92,7 @@ impl Chunking {
         match chunks {
             Some(n) if n <= MAX_CHUNKS => Ok(shape),
             _ => {
-                fail!(Limit, "chunks of {shape:?} would be more than {MAX_CHUNKS} for a dataset of {dims:?}")
+                fail!(Limit, "a dataset of {dims:?} would have more than {MAX_CHUNKS} chunks of {shape:?}")
             }
         }
     }
@@ -127,7 +128,7 @@ fn auto(dims: &[u64], largest: &[u64], datatype: &Datatype, inputs: &[Option<Vec
 /// Maximum shape of a dataset.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Growth {
-    /// The maximum of the inputs of its shape.
+    /// Along each axis, the smallest maximum of the inputs that have the dataset's shape.
     AsInputs,
     /// This shape, with [`UNLIMITED`] for unbounded dimensions.
     To(Vec<u64>),
@@ -147,7 +148,7 @@ impl Growth {
             Some(shape) => Ok(Growth::To(shape)),
             None => fail!(
                 Syntax,
-                "{text:?} is no largest shape: write `inputs`, or a shape such as `*x4000`, where * has no bound"
+                "{text:?} is not a maximum shape: write `inputs`, or a shape such as `*x4000`, where * is unbounded"
             ),
         }
     }
@@ -156,7 +157,7 @@ impl Growth {
     /// that shape.
     ///
     /// # Errors
-    /// `Syntax` when it cannot grow.
+    /// `Syntax` when the dataset cannot grow to it.
     pub fn largest(&self, dims: &[u64], inputs: &[Vec<u64>], chunking: &Chunking) -> Result<Vec<u64>> {
         let largest = match self {
             Growth::To(shape) => shape.clone(),
@@ -166,15 +167,19 @@ impl Growth {
             }
         };
         if !chunking.blockwise() {
-            fail!(Syntax, "what a function of whole arrays computes cannot grow: add `--chunks auto`")
+            fail!(Syntax, "the dataset of a function of whole arrays cannot grow: add `--chunks auto`")
         }
         if largest.len() != dims.len() || largest.iter().zip(dims).any(|(most, d)| most < d) {
-            fail!(Syntax, "the dataset has the shape {}, which cannot grow to that", resolution(dims))
+            fail!(
+                Syntax,
+                "the dataset has the shape {}, which cannot grow to this maximum shape",
+                resolution(dims)
+            )
         }
         if largest == dims {
             fail!(
                 Syntax,
-                "nothing says how it could grow: its inputs of the shape {} cannot",
+                "the dataset cannot grow: its inputs of the shape {} cannot, and no larger maximum shape is given",
                 resolution(dims)
             )
         }
@@ -186,7 +191,8 @@ impl Growth {
 /// single requested number applies to all dimensions.
 ///
 /// # Errors
-/// `Syntax` when it has the wrong rank, or no input has the output's shape and is read in blocks.
+/// `Syntax` when the halo has the wrong rank, the function is an expression or runs on whole arrays, or no
+/// dataset among the inputs has the output's shape.
 pub fn halo(
     asked: &[u64],
     chunking: &Chunking,
@@ -200,18 +206,14 @@ pub fn halo(
     if backend == Backend::Expression {
         fail!(
             Syntax,
-            "an expression sees one element of each input, and needs no halo: write a function, in Python say"
+            "an expression uses one element of each input and cannot have a halo: write a function, for example in Python"
         )
     }
     if !chunking.blockwise() {
-        fail!(Syntax, "a halo is of functions that run once a chunk: add `--chunks auto`")
+        fail!(Syntax, "a halo needs a function that runs once for each chunk: add `--chunks auto`")
     }
     if !inputs.iter().any(|input| input.dims == dims && input.attribute.is_none()) {
-        fail!(
-            Syntax,
-            "no input has the output's shape {}, so there is nothing that a halo widens",
-            resolution(dims)
-        )
+        fail!(Syntax, "no input has the output's shape {}, so a halo has no effect", resolution(dims))
     }
     match asked {
         &[one] => Ok(vec![one; dims.len()]),

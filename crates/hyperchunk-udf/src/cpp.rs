@@ -13,7 +13,8 @@ pub const SOURCE: &str = "udf.cpp";
 /// Name of the result in the folder.
 pub const OBJECT: &str = "udf.so";
 
-/// Arguments of the compiler. No options for the local machine: the result is stored in a file for others.
+/// Arguments of the compiler. None selects the local machine's instructions, since the object is stored in a
+/// file that others read.
 pub const ARGUMENTS: &[&str] = &[
     "-std=c++17",
     "-O3",
@@ -40,7 +41,7 @@ pub const ARGUMENTS: &[&str] = &[
 /// Options for prefetching two kilobytes ahead in loops, since a processor's own prefetcher stops at the end
 /// of each page: NDVI takes a twelfth less time, and a mean of neighbours, a sum or rows of 40 elements an
 /// eighth to a fourth less. Accesses with an unknown stride, such as a column, are not prefetched: that took
-/// half as long again. GCC's own choice of loops is for other processors. Other compilers ignore these
+/// 1.5 times as long. GCC's own choice of loops is for other processors. Other compilers ignore these
 /// options; a GCC that does not know one of them reports it, see [`rejects_ahead`].
 #[cfg(target_arch = "x86_64")]
 pub const AHEAD: &[&str] = &[
@@ -50,7 +51,7 @@ pub const AHEAD: &[&str] = &[
     "--param=prefetch-latency=1300",
     "--param=simultaneous-prefetches=200",
 ];
-/// Not measured on other architectures.
+/// No options on other architectures, where they were not measured.
 #[cfg(not(target_arch = "x86_64"))]
 pub const AHEAD: &[&str] = &[];
 /// Argument of the worker that omits [`AHEAD`].
@@ -62,10 +63,10 @@ pub fn rejects_ahead(said: &str) -> bool {
     !AHEAD.is_empty() && said.split("; ").any(|one| of_option(one) && !one.contains(SOURCE))
 }
 
-/// Platform of compiled forms made here.
+/// Platform for which this build compiles sources.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 pub const TARGET: &str = concat_target();
-/// Platform of compiled forms made here.
+/// Platform for which this build compiles sources.
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 pub const TARGET: &str = "unsupported";
 
@@ -80,18 +81,18 @@ const fn concat_target() -> &'static str {
     }
 }
 
-/// Prefix of the text that omits the function's second form, with registers of twice the width.
+/// Line before the text that omits the function's second version, which uses registers of twice the width.
 pub const NARROW: &str = "#define HYPERCHUNK_NARROW 1\n";
 
-/// Returns whether a source may have the second form. Two things exclude it: vectors wider than the baseline
-/// registers are passed in another way there, while functions that are not inlined keep the old way; and if a
-/// source permits reordering of sums, each width has its own order.
+/// Returns whether a source may have the second version. Two things exclude it: vector types wider than the
+/// baseline's registers, which the second version passes to functions in another way than those expect that
+/// are not inlined; and options by which the compiler may reorder sums, since the order depends on the width.
 pub fn may_be_wide(source: &str) -> bool {
     const WORDS: [&str; 6] = ["vector_size", "ext_vector_type", "__m256", "__m512", "optimize", "Ofast"];
     !WORDS.iter().any(|word| source.contains(word))
 }
 
-/// Returns whether the compiler has reported such a vector.
+/// Returns whether the compiler has warned that the passing of a vector type depends on the registers' width.
 pub fn has_wide_vectors(said: &str) -> bool {
     said.contains("changes the ABI") || said.contains("ABI for passing")
 }

@@ -24,7 +24,7 @@ pub const MAX_DEPTH: usize = 8;
 pub const DEFAULT_STRING_BYTES: usize = 32;
 /// Maximum number of variable-length strings in an element.
 const MAX_POINTERS: usize = 4096;
-/// Maximum length of a type's text.
+/// Maximum length of a type's text notation.
 const MAX_TEXT_BYTES: usize = 1 << 18;
 
 /// Numeric element type, in the machine's byte order in memory.
@@ -170,13 +170,13 @@ impl Datatype {
         for (name, datatype) in list {
             let shown = crate::escape::escape(&name, 80);
             if name.is_empty() || name.contains('\0') || name.len() > 4096 {
-                fail!(Unsupported, "a compound has a member called {shown:?}")
+                fail!(Unsupported, "a compound cannot have a member called {shown:?}")
             }
             if members.iter().any(|m| m.name == name) {
                 fail!(Unsupported, "a compound has two members called {shown:?}")
             }
             let offset = end.next_multiple_of(datatype.align());
-            // Both are small: every type was checked when it was made.
+            // Both are small: every type was checked when it was created.
             end = offset.saturating_add(datatype.size());
             align = align.max(datatype.align());
             if end > MAX_ELEMENT_BYTES || members.len() >= MAX_MEMBERS {
@@ -201,7 +201,7 @@ impl Datatype {
     pub fn array(base: Datatype, dims: Vec<u64>) -> Result<Self> {
         let bytes = dims.iter().try_fold(base.size() as u64, |a, &d| a.checked_mul(d));
         if dims.is_empty() || dims.len() > 32 || dims.contains(&0) {
-            fail!(Unsupported, "an array of shape {dims:?}")
+            fail!(Unsupported, "an array cannot have the shape {dims:?}")
         }
         if bytes.is_none_or(|b| b > MAX_ELEMENT_BYTES as u64) {
             fail!(Unsupported, "an array of shape {dims:?} has more than {MAX_ELEMENT_BYTES} bytes")
@@ -215,7 +215,7 @@ impl Datatype {
     /// `Unsupported`: no bytes, or too many.
     pub fn text(size: usize) -> Result<Self> {
         if size == 0 || size > MAX_ELEMENT_BYTES {
-            fail!(Unsupported, "a string of {size} bytes; 1 to {MAX_ELEMENT_BYTES} are possible")
+            fail!(Unsupported, "a string of {size} bytes: expected 1 to {MAX_ELEMENT_BYTES}")
         }
         Ok(Datatype::Text(size))
     }
@@ -230,7 +230,7 @@ impl Datatype {
 
     fn checked(self) -> Result<Self> {
         if self.depth() > MAX_DEPTH || self.nodes() > MAX_MEMBERS {
-            fail!(Unsupported, "it has more than {MAX_DEPTH} levels or {MAX_MEMBERS} members")
+            fail!(Unsupported, "the type has more than {MAX_DEPTH} levels or {MAX_MEMBERS} members")
         }
         if self.pointer_count() > MAX_POINTERS {
             fail!(Unsupported, "an element has more than {MAX_POINTERS} variable-length strings")
@@ -309,7 +309,7 @@ impl Datatype {
         }
     }
 
-    /// Returns the number type that a function gets for it: of a number, or of an array of numbers.
+    /// Returns the number type of a number or of an array of numbers, as a function sees it.
     pub fn flat_number(&self) -> Option<ElementType> {
         match self {
             Datatype::Array(base, _) => base.flat_number(),

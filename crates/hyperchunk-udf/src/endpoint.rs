@@ -34,7 +34,7 @@ impl Endpoint {
             Some(endpoint) => Ok(endpoint),
             None => fail!(
                 Syntax,
-                "\"{}\" is no endpoint; write host:port, as in \"api.example.org:443\", \"127.0.0.1:8080\" or \"[::1]:8080\"",
+                "\"{}\" is not an endpoint; write host:port, as in \"api.example.org:443\", \"127.0.0.1:8080\" or \"[::1]:8080\"",
                 escape(text, 80)
             ),
         }

@@ -7,7 +7,7 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// Dataset description or source that cannot be understood.
+    /// Dataset description or source that cannot be parsed.
     Syntax,
     /// Valid request that is not supported.
     Unsupported,
@@ -53,12 +53,10 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 fn limit_advice(source: &std::io::Error) -> &'static str {
     match os::exhausted(source) {
         Some(Exhausted::ProcessFiles) => {
-            "; this process has as many open files as it may (`ulimit -n`), and a worker takes about 20 more: close some, or raise the limit"
+            "; this process has reached its limit of open files (`ulimit -n`), and a worker needs about 20 more: close some, or raise the limit"
         }
-        Some(Exhausted::SystemFiles) => "; the system has as many open files as it may",
-        Some(Exhausted::Memory) => {
-            "; the limit of memory (`ulimit -v`, a container's) leaves no room: raise it"
-        }
+        Some(Exhausted::SystemFiles) => "; the system has reached its limit of open files",
+        Some(Exhausted::Memory) => "; the memory limit (`ulimit -v`, or a container's) is reached: raise it",
         None => "",
     }
 }
@@ -74,7 +72,7 @@ impl Error {
         Error::new(ErrorKind::Io, format!("{what}: {source}{}", limit_advice(source)))
     }
 
-    /// Creates an error from the last one of the operating system in this thread.
+    /// Creates an error from this thread's `errno`.
     pub fn last_os(what: impl fmt::Display) -> Self {
         Error::io(what, &std::io::Error::last_os_error())
     }

@@ -44,7 +44,7 @@ impl From<ElementType> for Kind {
 }
 
 impl From<Kind> for Datatype {
-    /// Returns the datatype of a dataset made for such values.
+    /// Returns the datatype of a dataset for values of this kind.
     fn from(kind: Kind) -> Datatype {
         match kind {
             Kind::Bool => return Datatype::Bool,
@@ -71,11 +71,11 @@ pub fn output_kind(datatype: &Datatype) -> Option<Kind> {
     }
 }
 
-/// Compiles an expression for elements that are then [stored](Datatype::store) as `output`: each is rounded only
-/// once.
+/// Compiles an expression for elements that are then [stored](Datatype::store) as `output`: each is rounded
+/// only once.
 fn compile_for(expression: &Expression, inputs: &[Kind], output: &Datatype) -> Result<Program> {
     let Some(kind) = output_kind(output) else {
-        fail!(Invalid, "the record of an expression computes no number")
+        fail!(Invalid, "the output of the expression is not a number")
     };
     Ok(match output {
         Datatype::Half => expression.compile_for_half(inputs)?,

@@ -110,7 +110,8 @@ pub fn create_own_key(name: &str, email: &str) -> Result<SigningKey> {
     os::private_folders().create(dir).map_err(|e| Error::io(format_args!("{}", dir.display()), &e))?;
     check_folders(&path)?;
     let mut seed = [0; 32];
-    getrandom::fill(&mut seed).map_err(|e| Error::new(ErrorKind::Io, format!("random numbers: {e}")))?;
+    getrandom::fill(&mut seed)
+        .map_err(|e| Error::new(ErrorKind::Io, format!("cannot get random numbers: {e}")))?;
     let key = SigningKey::from_seed(&seed, name, email);
     let text = format!("{PRIVATE}\nseed {}\nname {name}\nemail {email}\n", BASE64.encode(seed));
     write_new(&path, 0o600, &text)?;
@@ -128,7 +129,7 @@ pub fn create_own_key(name: &str, email: &str) -> Result<SigningKey> {
 /// Checks that a label fits on a line of a key file.
 pub(crate) fn check_label(label: &str) -> Result<()> {
     if label.len() > 200 || label.chars().any(char::is_control) {
-        fail!(Key, "a name or e-mail is one line of at most 200 bytes")
+        fail!(Key, "a name or e-mail must be one line of at most 200 bytes")
     }
     Ok(())
 }
@@ -157,8 +158,8 @@ pub fn own_public_key() -> Result<Option<PublicKey>> {
     text.map(|t| PublicKey::from_text(&t).map_err(|e| e.about(path.display().to_string()))).transpose()
 }
 
-/// Reads a file that only this user (or root) can have written; `None` when there is no such file.
-/// `forbidden` are the permission bits that it must not have.
+/// Reads a file that only this user (or root) can have written; `None` when there is no such file, or no
+/// permission to open it. `forbidden` are the permission bits that it must not have.
 pub(crate) fn read_own(path: &Path, forbidden: u32) -> Result<Option<String>> {
     let about = || path.display().to_string();
     let opened = os::open(std::fs::OpenOptions::new().read(true), path);
@@ -197,8 +198,8 @@ pub(crate) fn read_own(path: &Path, forbidden: u32) -> Result<Option<String>> {
 }
 
 /// Checks that every folder from a key or settings file up to the one called `hyperchunk` belongs to the
-/// user, is not a symbolic link, and is not writable for others. The folders above are the user's home, or
-/// chosen by the user.
+/// user or root and is not writable for others, and that none but `hyperchunk` itself is a symbolic link. The
+/// folders above are the user's home, or chosen by the user.
 fn check_folders(file: &Path) -> Result<()> {
     for dir in file.ancestors().skip(1) {
         let top = dir.file_name().is_none_or(|name| name == "hyperchunk");
@@ -222,7 +223,7 @@ fn check_folder(dir: &Path, may_be_link: bool) -> Result<()> {
         let sticky = os::mode(&meta) & 0o1000 != 0;
         if sticky || !own {
             // Such as /tmp, whose mode must not change.
-            "others can change this folder, so nothing below it counts; keep these files below folders that only you or root can change".to_owned()
+            "others can change this folder, so no file below it is used; keep these files below folders that only you or root can change".to_owned()
         } else {
             format!("others can change this folder; run: chmod go-w {}", dir.display())
         }
@@ -248,7 +249,7 @@ pub(crate) fn list_folder(dir: &Path) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// Creates the missing folders of a key or settings file; existing ones must be safe.
+/// Creates the missing folders of a key or settings file, and [checks](check_folders) all of them.
 fn make_folders(path: &Path) -> Result<()> {
     let dir = path.parent().unwrap_or(Path::new("/"));
     os::private_folders().create(dir).map_err(|e| Error::io(dir.display(), &e))?;
@@ -307,7 +308,7 @@ fn write_new(path: &Path, mode: u32, text: &str) -> Result<()> {
     let mut file = match opened {
         Ok(file) => file,
         Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {
-            return Err(Error::new(ErrorKind::Exists, "is there already").about(path.display().to_string()));
+            return Err(Error::new(ErrorKind::Exists, "already exists").about(path.display().to_string()));
         }
         Err(e) => return Err(Error::io(path.display(), &e)),
     };
@@ -316,7 +317,7 @@ fn write_new(path: &Path, mode: u32, text: &str) -> Result<()> {
 
 fn fields(text: &str, kind: &str, what: &str) -> Result<([u8; 32], String, String)> {
     let mut lines = text.lines();
-    let bad = || Error::new(ErrorKind::Key, format!("this is not a file of kind {kind}"));
+    let bad = || Error::new(ErrorKind::Key, format!("expected a file of kind {kind}"));
     if lines.next() != Some(kind) {
         return Err(bad());
     }

@@ -3,8 +3,9 @@
 //! may have been changed by others.
 //!
 //! A compiled form is effectively native code in every language: bytecode of LuaJIT and of CPython has full
-//! control of its interpreter. So it runs only if its signer is in a profile that permits C++, and it gets
-//! none of that profile's grants. `docs/formats/live-dataset.md` has the fields.
+//! control of its interpreter. So it runs only if its signer is in a profile, other than `untrusted`, that
+//! permits C++ and the dataset's language, and it gets none of that profile's grants.
+//! `docs/formats/live-dataset.md` has the fields.
 
 use crate::backend::Backend;
 use crate::cpp::TARGET;
@@ -106,10 +107,10 @@ impl LegacyDataset {
     /// `Invalid` when it is damaged, `Limit` when it is too large.
     pub fn parse(chunk: &[u8]) -> Result<Self> {
         if chunk.len() > MAX_RECORD_BYTES {
-            fail!(Limit, "a dataset of HDF5-UDF of {} bytes; the limit is {MAX_RECORD_BYTES}", chunk.len())
+            fail!(Limit, "the dataset of HDF5-UDF has {} bytes; the limit is {MAX_RECORD_BYTES}", chunk.len())
         }
         let damaged = |what: &str| {
-            Error::new(ErrorKind::Invalid, format!("a dataset of HDF5-UDF that is damaged: {what}"))
+            Error::new(ErrorKind::Invalid, format!("the dataset of HDF5-UDF is damaged: {what}"))
         };
         let end = chunk.iter().position(|&byte| byte == 0).ok_or_else(|| damaged("its header has no end"))?;
         let (text, rest) = chunk.split_at_checked(end).ok_or_else(|| damaged("its header has no end"))?;
@@ -144,7 +145,7 @@ impl LegacyDataset {
         })
     }
 
-    /// Returns a substitute for the id of our datasets.
+    /// Returns the digest as an id, since these datasets store none.
     pub fn id(&self) -> LiveId {
         LiveId(self.digest.0)
     }
@@ -179,7 +180,7 @@ impl LegacyDataset {
         self.language().map_or("unknown", Backend::short_name)
     }
 
-    /// Returns its rights: the profile of its signer, without the grants.
+    /// Returns the rights of the compiled form: the profile of its signer, without the grants.
     ///
     /// # Errors
     /// `Invalid` when the signature is invalid, `Refused` with the way out.
@@ -189,11 +190,11 @@ impl LegacyDataset {
         let fingerprint = match &self.signer {
             Signer::Known(key) => Fingerprint::from_public_key(&key.key),
             Signer::Broken => {
-                fail!(Invalid, "its signature (of HDF5-UDF) does not hold: the compiled form was changed")
+                fail!(Invalid, "its signature (of HDF5-UDF) is invalid: the compiled form was changed")
             }
             Signer::Nobody => fail!(
                 Refused,
-                "refused to run: it was written by HDF5-UDF and nobody signed it; compiled forms run only if you listed their signer. {way}"
+                "refused to run: it was written by HDF5-UDF and is not signed; compiled forms run only if their signer is in one of your profiles. {way}"
             ),
         };
         let mut profile = Profile::for_signer(Some(fingerprint))?;
@@ -214,14 +215,14 @@ impl LegacyDataset {
         Ok(profile)
     }
 
-    /// Returns instructions to convert it to a live dataset.
+    /// Returns instructions to convert the dataset to a live dataset.
     pub fn conversion_advice(&self) -> &'static str {
         match self.source {
             Some(_) => {
                 "Its source is stored: look at it (hyperchunk udf show --source FILE:/DATASET), then: hyperchunk udf convert FILE:/DATASET"
             }
             None => {
-                "Its source is not stored; who has it can attach it: hyperchunk udf attach --overwrite FILE SOURCE NAME"
+                "Its source is not stored; with the source, you can attach it again: hyperchunk udf attach --overwrite FILE SOURCE NAME"
             }
         }
     }
@@ -229,12 +230,12 @@ impl LegacyDataset {
     /// Returns the author's source, without the text that HDF5-UDF adds before it.
     ///
     /// # Errors
-    /// `NotFound` when none is stored, `Unsupported` when it is not in HDF5-UDF 2's frame.
+    /// `NotFound` when none is stored, `Unsupported` when HDF5-UDF 2's text is not found in it.
     pub fn own_source(&self) -> Result<&str> {
         let Some(source) = &self.source else {
             fail!(
                 NotFound,
-                "its source is not stored, and a compiled form cannot be turned back into one; who has it can attach it: hyperchunk udf attach --overwrite FILE SOURCE NAME"
+                "its source is not stored, and cannot be recovered from the compiled form; with the source, you can attach it again: hyperchunk udf attach --overwrite FILE SOURCE NAME"
             )
         };
         let comment = match self.language()? {
@@ -253,12 +254,12 @@ impl LegacyDataset {
         }
         fail!(
             Unsupported,
-            "its source is not framed as HDF5-UDF 2 does it; look at it: hyperchunk udf show --source"
+            "its source lacks the text that HDF5-UDF 2 adds before it; look at it: hyperchunk udf show --source"
         )
     }
 
-    /// Converts it to a record for the worker. `inputs` and `scratch` are the datasets of these names in the
-    /// file.
+    /// Converts the dataset to a record for the worker. `inputs` and `scratch` are the datasets of these
+    /// names in the file.
     ///
     /// # Errors
     /// `Invalid` when the header has another shape, `Unsupported` when the compiled form is for another
@@ -272,7 +273,11 @@ impl LegacyDataset {
     ) -> Result<Record> {
         let backend = self.language()?;
         if self.dims != dims {
-            fail!(Invalid, "the dataset is {dims:?}, and its header (of HDF5-UDF) says {:?}", self.dims)
+            fail!(
+                Invalid,
+                "the dataset has the shape {dims:?}, but its header (of HDF5-UDF) says {:?}",
+                self.dims
+            )
         }
         if inputs.len().saturating_add(scratch.len()) >= MAX_SLOTS {
             fail!(Limit, "more than {MAX_SLOTS} inputs and outputs")
@@ -320,23 +325,23 @@ impl LegacyDataset {
                 }
                 Ok(object)
             }
-            Backend::Lua if !self.code.starts_with(b"\x1bLJ\x02") => Err(wrong("no bytecode of LuaJIT 2.1")),
+            Backend::Lua if !self.code.starts_with(b"\x1bLJ\x02") => Err(wrong("not bytecode of LuaJIT 2.1")),
             // The magic number is a version, which the worker compares, and a line end.
             Backend::Python if self.code.len() <= 16 || self.code.get(2..4) != Some(b"\r\n") => {
-                Err(wrong("no bytecode of CPython"))
+                Err(wrong("not bytecode of CPython"))
             }
             _ => Ok(self.code.clone()),
         }
     }
 }
 
-/// Decompresses a shared object, which HDF5-UDF deflates, followed by its size.
+/// Decompresses a shared object, which HDF5-UDF stores as a zlib stream, followed by the uncompressed size.
 fn inflate(code: &[u8]) -> Result<Vec<u8>> {
     let damaged = || Error::new(ErrorKind::Invalid, "its compiled form (of HDF5-UDF) is damaged");
     let (packed, size) = code.split_last_chunk::<8>().ok_or_else(damaged)?;
     let size = u64::from_le_bytes(*size);
     let Some(limit) = usize::try_from(size).ok().filter(|&n| n <= MAX_COMPILED_BYTES) else {
-        fail!(Limit, "a compiled form of {size} bytes; the limit is {MAX_COMPILED_BYTES}")
+        fail!(Limit, "the compiled form has {size} bytes; the limit is {MAX_COMPILED_BYTES}")
     };
     let object =
         miniz_oxide::inflate::decompress_to_vec_zlib_with_limit(packed, limit).map_err(|_| damaged())?;
@@ -366,7 +371,7 @@ impl fmt::Display for LegacyDataset {
         write!(f, "{} for {:?}", escape(&self.backend, 20), escape(&self.output, 80))?;
         match &self.signer {
             Signer::Nobody => write!(f, ", not signed")?,
-            Signer::Broken => write!(f, ", with a signature that does not hold")?,
+            Signer::Broken => write!(f, ", with an invalid signature")?,
             Signer::Known(key) => {
                 write!(f, ", signed by {} <{}>", escape(&key.name, 60), escape(&key.email, 60))?;
             }

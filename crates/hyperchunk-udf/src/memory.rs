@@ -31,7 +31,7 @@ impl Map {
     /// `Io`, or `Limit` when the size does not fit.
     pub fn new(fd: BorrowedFd<'_>, bytes: u64, writable: bool) -> Result<Self> {
         let protection = if writable { libc::PROT_READ | libc::PROT_WRITE } else { libc::PROT_READ };
-        // SAFETY: nothing is mapped at an address of ours.
+        // SAFETY: the address is null, so that the kernel chooses unused pages.
         unsafe { Map::any(std::ptr::null_mut(), fd, 0, bytes, protection, libc::MAP_SHARED) }
     }
 
@@ -61,7 +61,7 @@ impl Map {
     /// # Errors
     /// The errors of [`new`](Map::new).
     pub fn piece(fd: BorrowedFd<'_>, offset: u64, bytes: u64) -> Result<Self> {
-        // SAFETY: nothing is mapped at an address of ours.
+        // SAFETY: the address is null, so that the kernel chooses unused pages.
         unsafe { Map::piece_at(std::ptr::null_mut(), fd, offset, bytes) }
     }
 
@@ -110,7 +110,7 @@ impl Map {
         }
         // SAFETY: the pages of this map.
         if unsafe { libc::mprotect(map.base.as_ptr().cast(), length.max(1), libc::PROT_READ) } != 0 {
-            return Err(Error::last_os("protecting memory"));
+            return Err(Error::last_os("cannot protect memory"));
         }
         Ok(map)
     }
@@ -121,7 +121,7 @@ impl Map {
     /// The errors of [`new`](Map::new).
     pub fn window(fd: BorrowedFd<'_>, offset: u64, bytes: u64) -> Result<Self> {
         let flags = libc::MAP_SHARED | libc::MAP_NORESERVE;
-        // SAFETY: nothing is mapped at an address of ours.
+        // SAFETY: the address is null, so that the kernel chooses unused pages.
         unsafe { Map::any(std::ptr::null_mut(), fd, offset, bytes, libc::PROT_READ, flags) }
     }
 
@@ -158,7 +158,9 @@ impl Map {
         flags: i32,
     ) -> Result<Self> {
         let flags = flags | if at.is_null() { 0 } else { libc::MAP_FIXED };
-        let Ok(start) = libc::off_t::try_from(start) else { fail!(Limit, "{start} is no place in a file") };
+        let Ok(start) = libc::off_t::try_from(start) else {
+            fail!(Limit, "{start} is not a valid offset in a file")
+        };
         // SAFETY: a new mapping at an address that the kernel chooses touches no memory of ours; for another,
         // the caller promises it.
         let base = unsafe { libc::mmap(at.cast(), length.max(1), protection, flags, fd, start) };
@@ -166,7 +168,7 @@ impl Map {
             Some(base) if base.as_ptr().cast() != libc::MAP_FAILED => {
                 Ok(Map { base, bytes: length.max(1), skip: 0 })
             }
-            _ => Err(Error::last_os(format_args!("mapping {length} bytes of memory"))),
+            _ => Err(Error::last_os(format_args!("cannot map {length} bytes of memory"))),
         }
     }
 
@@ -246,7 +248,7 @@ fn read_at(fd: BorrowedFd<'_>, offset: u64, mut to: &mut [u8]) -> Result<()> {
                 at = at.saturating_add(libc::off_t::try_from(n).unwrap_or(0));
             }
             Err(_) => {
-                let error = Error::last_os("reading an input");
+                let error = Error::last_os("cannot read an input");
                 if std::io::Error::last_os_error().raw_os_error() != Some(libc::EINTR) {
                     return Err(error);
                 }
@@ -260,15 +262,15 @@ fn read_at(fd: BorrowedFd<'_>, offset: u64, mut to: &mut [u8]) -> Result<()> {
 /// resident. Otherwise it reports all as resident, even far past the end of the file.
 pub fn reports_residency(fd: BorrowedFd<'_>, size: u64) -> bool {
     const FAR_PAST_END: u64 = 1 << 30;
-    let behind = size.checked_next_multiple_of(FAR_PAST_END).and_then(|end| end.checked_add(FAR_PAST_END));
-    behind
-        .and_then(|behind| Map::window(fd, behind, page() as u64).ok())
+    let past_end = size.checked_next_multiple_of(FAR_PAST_END).and_then(|end| end.checked_add(FAR_PAST_END));
+    past_end
+        .and_then(|offset| Map::window(fd, offset, page() as u64).ok())
         .is_some_and(|map| map.is_resident(0, page() as u64) == Some(false))
 }
 
 impl Drop for Map {
     fn drop(&mut self) {
-        // SAFETY: exactly the mapping that new() made.
+        // SAFETY: exactly the mapping that pages_at() created.
         unsafe { libc::munmap(self.base.as_ptr().cast(), self.bytes) };
     }
 }
@@ -285,13 +287,13 @@ fn memfd(executable: bool) -> Result<OwnedFd> {
             return Ok(unsafe { OwnedFd::from_raw_fd(fd) });
         }
     }
-    Err(Error::last_os("shared memory"))
+    Err(Error::last_os("cannot create shared memory"))
 }
 
 fn seal(fd: &OwnedFd, seals: libc::c_int) -> Result<()> {
     // SAFETY: plain system call on a descriptor that we own.
     if unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_ADD_SEALS, seals) } != 0 {
-        return Err(Error::last_os("sealing shared memory"));
+        return Err(Error::last_os("cannot seal shared memory"));
     }
     Ok(())
 }
@@ -307,7 +309,7 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// Creates `bytes` zero bytes. The worker may write them only if `worker_writes`.
+    /// Creates `bytes` zero bytes. The worker may write them only if `worker_writes` is set.
     ///
     /// # Errors
     /// `Io`.
@@ -317,7 +319,7 @@ impl Shared {
         let Ok(length) = libc::off_t::try_from(bytes) else { fail!(Limit, "{bytes} bytes cannot be shared") };
         // SAFETY: plain system call on a descriptor that we own.
         if unsafe { libc::ftruncate(fd.as_raw_fd(), length) } != 0 {
-            return Err(Error::last_os(format_args!("{bytes} bytes of shared memory")));
+            return Err(Error::last_os(format_args!("cannot allocate {bytes} bytes of shared memory")));
         }
         let map = Map::new(as_fd(&fd), bytes, true)?;
         let future = if worker_writes { 0 } else { F_SEAL_FUTURE_WRITE };
@@ -326,8 +328,8 @@ impl Shared {
         Ok(Shared { fd, map })
     }
 
-    /// Fills `to` with the bytes from `offset` on, and clears these; `None` if they are not inside. They are read
-    /// only once. What the worker writes there meanwhile is taken or lost.
+    /// Fills `to` with the bytes from `offset` on, and clears these; `None` if they are not inside. They are
+    /// read only once. What the worker writes there meanwhile is taken or lost.
     pub fn take(&self, offset: u64, to: &mut [MaybeUninit<u8>]) -> Option<()> {
         /// Bytes that are cleared while they are in the nearest cache.
         const BATCH_BYTES: usize = 32 << 10;
@@ -362,7 +364,7 @@ fn as_fd(fd: &OwnedFd) -> BorrowedFd<'_> {
 /// `Io`.
 pub fn constant(bytes: &[u8], executable: bool) -> Result<OwnedFd> {
     let mut file = std::fs::File::from(memfd(executable)?);
-    file.write_all(bytes).map_err(|e| Error::io("shared memory", &e))?;
+    file.write_all(bytes).map_err(|e| Error::io("cannot write to shared memory", &e))?;
     let fd = OwnedFd::from(file);
     seal(&fd, libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_WRITE | libc::F_SEAL_SEAL)?;
     Ok(fd)

@@ -1,7 +1,7 @@
 //! Owners, permissions and links of a user's own files: keys, settings, the audit log.
 //!
-//! Outside Unix a file has no owner and no permissions in this sense: there the access control of the user's home
-//! folder protects keys and settings.
+//! Outside Unix a file has no owner and no permissions in this sense: there the access control of the user's
+//! home folder protects keys and settings.
 
 use std::fs::{DirBuilder, File, Metadata, OpenOptions};
 use std::io;
@@ -10,7 +10,7 @@ use std::path::Path;
 /// Variable with the path of the user's home folder.
 pub(crate) const HOME: &str = if cfg!(windows) { "USERPROFILE" } else { "HOME" };
 
-/// Returns a maker of folders that only the user may enter.
+/// Returns a builder for folders that only the user may access.
 pub(crate) fn private_folders() -> DirBuilder {
     let mut builder = DirBuilder::new();
     builder.recursive(true);
@@ -19,7 +19,8 @@ pub(crate) fn private_folders() -> DirBuilder {
     builder
 }
 
-/// Opens a file with `options`, unless its last name is a symbolic link; a pipe does not block.
+/// Opens a file with `options`, unless the last component of `path` is a symbolic link. Opening a pipe does
+/// not block.
 ///
 /// # Errors
 /// Errors of the system; see [`is_link`] for a link.
@@ -47,7 +48,7 @@ pub(crate) fn set_mode(options: &mut OpenOptions, mode: u32) -> &mut OpenOptions
     options
 }
 
-/// Returns whether [`open`] met a symbolic link.
+/// Returns whether [`open`] failed because of a symbolic link.
 pub(crate) fn is_link(error: &io::Error) -> bool {
     #[cfg(unix)]
     {
@@ -113,7 +114,7 @@ pub(crate) fn is_at(file: &File, path: &Path) -> bool {
     }
 }
 
-/// Identity of a version of a file: equal values mean equal contents.
+/// Returns the identity of a version of a file: equal values mean equal contents.
 #[cfg(unix)]
 pub(crate) fn version(found: &Metadata) -> impl std::hash::Hash + use<> {
     use std::os::unix::fs::MetadataExt as _;
@@ -128,7 +129,7 @@ pub(crate) fn version(found: &Metadata) -> impl std::hash::Hash + use<> {
     )
 }
 
-/// Identity of a version of a file: equal values mean equal contents.
+/// Returns the identity of a version of a file: equal values mean equal contents.
 #[cfg(not(unix))]
 pub(crate) fn version(found: &Metadata) -> impl std::hash::Hash + use<> {
     (found.len(), found.modified().ok(), found.created().ok())
@@ -152,7 +153,7 @@ pub(crate) fn is_set_uid() -> bool {
     }
 }
 
-/// Names of failures that a limit of the process or of the system causes.
+/// Resource of which the process or the system has used all that its limit allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exhausted {
     /// Open files of the process.
@@ -163,7 +164,7 @@ pub(crate) enum Exhausted {
     Memory,
 }
 
-/// Returns the exhausted limit that an error reports.
+/// Returns the exhausted resource that an error reports.
 pub(crate) fn exhausted(error: &io::Error) -> Option<Exhausted> {
     #[cfg(unix)]
     {

@@ -50,8 +50,8 @@ pub struct Require {
     pub landlock: u32,
 }
 
-/// Permitted locations of a function's inputs: the file names them, and its reader may have access to other
-/// files.
+/// Permitted locations of a function's inputs. The live dataset names them, and could otherwise name any file
+/// to which its reader has access.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum InputFiles {
     /// Only the file of the live dataset.
@@ -94,7 +94,7 @@ impl Needs {
                 "the record does not say that this function reads the clock, so it has none; attach it again".into(),
             ),
             (true, false) if name == "untrusted" => Some(
-                "profile untrusted, which strangers have, does not grant the clock; put the key into a profile that does (docs: Security)".into(),
+                "profile untrusted, which applies to unknown signers, does not grant the clock; put the key into a profile that does (docs: Security)".into(),
             ),
             (true, false) => Some(format!(
                 "profile {name} does not grant the clock; write syscalls = [\"clock\"] below [grant] in its profile.toml ({})",
@@ -118,8 +118,8 @@ impl Profile {
     /// Names of the built-in profiles, from the least trusted to the most.
     pub const NAMES: [&'static str; 3] = ["untrusted", "default", "self"];
 
-    /// Returns the profile for unknown signers: Lua without its compiler, Python and WebAssembly, Lua without
-    /// fine clocks, 10 seconds, 1 GiB.
+    /// Returns the profile for unknown signers: Python, WebAssembly, and Lua without its compiler and fine
+    /// clocks; 10 seconds, 1 GiB of memory, 8 GiB of inputs and outputs.
     pub fn untrusted() -> Self {
         Profile {
             backends: vec![Backend::Python, Backend::Lua, Backend::Wasm],
@@ -215,7 +215,7 @@ impl Profile {
         if !is_name(name) {
             fail!(
                 Syntax,
-                "{:?} is not a profile's name: letters, digits, - and _, at most 40",
+                "{:?} is not a valid name of a profile: expected at most 40 letters, digits, - and _",
                 crate::escape::escape(name, 60)
             )
         }
@@ -233,7 +233,7 @@ impl Profile {
         Ok(path)
     }
 
-    /// Lists the profiles: the built-in ones, then the administrator's and the user's.
+    /// Lists the profiles: the built-in ones, then those of the administrator and the user, sorted.
     ///
     /// # Errors
     /// `Io` when the folder of profiles cannot be listed.
@@ -255,13 +255,13 @@ impl Profile {
     /// # Errors
     /// `Refused`, saying how to trust the key.
     pub fn allow(&self, backend: Backend, signer: Option<Fingerprint>) -> Result<()> {
-        // An expression can only compute, whoever its author is.
+        // An expression can only compute, regardless of its author.
         if !backend.has_worker() || self.backends.contains(&backend) {
             return self.allow_gpu(backend);
         }
         let (name, language) = (&self.name, backend.short_name());
         // The administrator's policy cannot be changed in the user's file.
-        if Policy::load()?.takes(backend) {
+        if Policy::load()?.forbids(backend) {
             let policy = system::folder().join("policy.toml");
             fail!(
                 Refused,
@@ -300,8 +300,8 @@ impl Profile {
 }
 
 impl Profile {
-    /// Checks the GPU's own grant: a kernel has access to its memory and driver, which our sandbox does not
-    /// confine.
+    /// Checks the grant of the GPU: a kernel has access to the GPU's memory and driver, which our sandbox
+    /// does not confine.
     fn allow_gpu(&self, backend: Backend) -> Result<()> {
         if backend != Backend::Cuda || self.grants.gpu {
             return Ok(());
@@ -311,7 +311,7 @@ impl Profile {
             let policy = system::folder().join("policy.toml");
             fail!(
                 Refused,
-                "refused to run: this machine's administrator grants nobody the GPU ({}: gpu = false)",
+                "refused to run: this machine's administrator grants no profile the GPU ({}: gpu = false)",
                 policy.display()
             )
         }
@@ -329,7 +329,7 @@ pub(crate) fn is_name(name: &str) -> bool {
     (1..=40).contains(&name.len()) && name.bytes().all(plain) && !name.starts_with('-')
 }
 
-/// Makes an error about a profile's file.
+/// Returns an error about a profile's file.
 fn wrong(text: impl Into<String>) -> Error {
     Error::new(crate::error::ErrorKind::Key, text)
 }

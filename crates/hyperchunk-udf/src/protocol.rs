@@ -109,7 +109,7 @@ pub const LACKS_MODULES_EXIT: i32 = 118;
 pub enum Task {
     /// Run it.
     Run,
-    /// Run it with machine code made of it before, which is the last descriptor.
+    /// Run it with machine code that was compiled from it before and is the last descriptor.
     RunCode,
     /// Compile it to machine code and send that, and nothing else.
     Compile,
@@ -186,7 +186,7 @@ pub enum Reply {
     Failed(String),
     /// During a call: the function requests a connection.
     Connect(String),
-    /// Call `seq` was not made: an input in stored form could not be decoded.
+    /// The function was not run for call `seq`: an input in stored form could not be decoded.
     Undecoded(u32),
     /// Answer to [`Request::Lend`] and [`Request::TakeBack`]: done, or the reason why not.
     Lent(Option<String>),
@@ -195,7 +195,7 @@ pub enum Reply {
 /// Message to a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// Call of this number, with its places decoded separately.
+    /// Call with this number. The locations of its slots are decoded separately.
     Call(u32),
     /// Lend device memory of this size in bytes: its descriptor comes with the next packet. The function's
     /// results go there instead of the shared memory until it is taken back.
@@ -243,11 +243,11 @@ pub fn decode_connection(bytes: &[u8]) -> Result<Option<String>> {
     match c.word() {
         Some(CONNECTED) if c.0.is_empty() => Ok(None),
         Some(NOT_CONNECTED) => Ok(Some(String::from_utf8_lossy(c.0).into_owned())),
-        _ => fail!(Worker, "a message that makes no sense ({} bytes)", bytes.len()),
+        _ => fail!(Worker, "invalid message ({} bytes)", bytes.len()),
     }
 }
 
-/// Cuts a text to the size of a message.
+/// Cuts a text to [`MAX_TEXT_BYTES`].
 fn cut(text: &str) -> &str {
     let mut end = text.len().min(MAX_TEXT_BYTES);
     while !text.is_char_boundary(end) {
@@ -256,7 +256,7 @@ fn cut(text: &str) -> &str {
     &text[..end]
 }
 
-/// Encodes call number `seq` with a place for each slot.
+/// Encodes call number `seq` with the location of each slot.
 pub fn encode_call(seq: u32, places: &[SlotLocation], out: &mut Vec<u8>) {
     out.clear();
     let mut word = |w: u32| out.extend_from_slice(&w.to_le_bytes());
@@ -283,7 +283,7 @@ pub fn encode_request(asked: Request) -> Vec<u8> {
     }
 }
 
-/// Decodes a request, with the places of a call.
+/// Decodes a request, and the locations of a call's slots to `places`.
 ///
 /// # Errors
 /// `Worker` when it is invalid.
@@ -300,24 +300,24 @@ pub fn decode_request(bytes: &[u8], places: &mut Vec<SlotLocation>) -> Result<Re
         Some(LOOK) if c.0.is_empty() => return Ok(Request::Look),
         _ => {}
     }
-    fail!(Worker, "a message that makes no sense ({} bytes)", bytes.len())
+    fail!(Worker, "invalid message ({} bytes)", bytes.len())
 }
 
 fn decode_call(mut c: Cursor<'_>, places: &mut Vec<SlotLocation>) -> Result<u32> {
-    let (Some(seq), Some(n)) = (c.word(), c.word()) else { fail!(Worker, "a damaged call") };
+    let (Some(seq), Some(n)) = (c.word(), c.word()) else { fail!(Worker, "invalid call message") };
     places.clear();
     for _ in 0..n {
         let (Some(segment), Some(rank @ 0..=32), Some(offset), Some(stored)) =
             (c.word(), c.word(), c.long(), c.long())
         else {
-            fail!(Worker, "a damaged call")
+            fail!(Worker, "invalid call message")
         };
         let mut longs = || (0..rank).map(|_| c.long()).collect();
-        let (Some(dims), Some(start)) = (longs(), longs()) else { fail!(Worker, "a damaged call") };
+        let (Some(dims), Some(start)) = (longs(), longs()) else { fail!(Worker, "invalid call message") };
         places.push(SlotLocation { segment, offset, dims, start, stored });
     }
     if !c.0.is_empty() {
-        fail!(Worker, "a damaged call")
+        fail!(Worker, "invalid call message")
     }
     Ok(seq)
 }
@@ -382,7 +382,7 @@ pub fn decode_reply(bytes: &[u8]) -> Result<Reply> {
     };
     match answer {
         Some(answer) if c.0.is_empty() => Ok(answer),
-        _ => fail!(Worker, "the worker sent a message that makes no sense ({} bytes)", bytes.len()),
+        _ => fail!(Worker, "the worker sent an invalid message ({} bytes)", bytes.len()),
     }
 }
 

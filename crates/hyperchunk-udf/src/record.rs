@@ -37,11 +37,12 @@ pub const API_VERSION_7: u32 = 7;
 pub const API_VERSION_8: u32 = 8;
 /// Name of the dataset's attribute that holds the record.
 pub const ATTRIBUTE: &str = "hyperchunk_udf";
-/// Identifier of our filter, HDF5-UDF's.
+/// Identifier of our filter, the same as HDF5-UDF's.
 pub const FILTER_ID: i32 = 31300;
 /// Maximum size of a record in bytes.
 pub const MAX_RECORD_BYTES: usize = 64 << 20;
-/// File and object in it; for raw data, without an object.
+/// File, and the object in it, which is empty for raw data. An empty file name precedes the digest of many
+/// sources.
 pub type Source = (String, String);
 /// Maximum unpacked size of a compiled form in bytes.
 pub const MAX_COMPILED_BYTES: usize = 64 << 20;
@@ -111,7 +112,7 @@ pub struct Record {
     pub id: LiveId,
     /// Language.
     pub backend: Backend,
-    /// Output: its name is the one in the source, independent of later renames of the dataset.
+    /// Output. Its name is the one in the source, independent of later renames of the dataset.
     pub output: Slot,
     /// Inputs.
     pub inputs: Vec<Slot>,
@@ -123,7 +124,7 @@ pub struct Record {
     pub scratch: Vec<Slot>,
     /// Shape of a chunk.
     pub chunk: Vec<u64>,
-    /// Set if the function runs once a chunk and sees that block as if it were the whole dataset.
+    /// Set if the function runs once for each chunk and sees that block as if it were the whole dataset.
     pub blockwise: bool,
     /// Number of elements by which an input's block is larger at each side, for each dimension; empty without
     /// a halo.
@@ -292,10 +293,10 @@ impl Record {
         check_version(bytes)?;
         let h: Header = serde_json::from_slice(bytes).map_err(|e| damaged(&e))?;
         if h.compiled.is_none() && h.bytecode_size != 0 {
-            fail!(Invalid, "bytecode_size is {} and there is no compiled form", h.bytecode_size)
+            fail!(Invalid, "bytecode_size is {}, but there is no compiled form", h.bytecode_size)
         }
         if h.clock == Some(false) {
-            fail!(Invalid, "the record says that it does not need the clock; then it says nothing of it")
+            fail!(Invalid, "the record has `clock: false`: expected true, or no entry")
         }
         let version = h.api_version;
         let maximum = h.maximum_resolution.unwrap_or_default().into_iter();
@@ -320,7 +321,11 @@ impl Record {
             signature: h.signature.map(signature).transpose()?,
         };
         if record.version() != version {
-            fail!(Invalid, "the record is of version {version} and has what version {} has", record.version())
+            fail!(
+                Invalid,
+                "the record says version {version}, but its content has version {}",
+                record.version()
+            )
         }
         record.check()?;
         Ok(record)
@@ -362,10 +367,13 @@ impl Record {
         for (label, name) in &self.attributes {
             let shown = crate::escape::escape(label, 80);
             let Some(input) = self.inputs.iter().find(|input| input.name == *label) else {
-                fail!(Invalid, "the record says that {shown:?} is an attribute, which is no input")
+                fail!(Invalid, "the record lists {shown:?} as an attribute, but it is not an input")
             };
             if name.is_empty() || self.find_attribute(input).is_none_or(|(object, _)| object.is_empty()) {
-                fail!(Invalid, "the record has an attribute {shown:?}, which names no object and attribute")
+                fail!(
+                    Invalid,
+                    "the record has an attribute {shown:?}, which does not name an object and an attribute"
+                )
             }
             if input.datatype.has_pointers() || input.bytes() > MAX_ATTRIBUTE_BYTES || input.bytes() == 0 {
                 fail!(Invalid, "the record has an attribute {shown:?} of an impossible type or shape")
@@ -384,10 +392,10 @@ impl Record {
         for (label, sources) in &self.sources {
             let shown = crate::escape::escape(label, 80);
             if !self.inputs.iter().any(|input| input.name == *label) {
-                fail!(Invalid, "the record says where {shown:?} comes from, which is no input")
+                fail!(Invalid, "the record has sources of {shown:?}, which is not an input")
             }
             if sources.is_empty() {
-                fail!(Invalid, "the record says that {shown:?} comes from other files, and not from which")
+                fail!(Invalid, "the record has an empty list of sources of {shown:?}")
             }
         }
         Ok(())
@@ -427,14 +435,22 @@ impl Record {
             declaration.check(self)?;
         }
         if self.backend == Backend::Cuda && !(self.needs.is_empty() && self.analysis.is_none()) {
-            fail!(Invalid, "the record has a seed, the clock or an analysis, and a GPU has none of them")
+            fail!(Invalid, "the record has a seed, the clock or an analysis, which a GPU does not support")
         }
         let target = self.compiled.as_ref().map(|c| c.target.as_str());
         if (self.backend == Backend::Wasm) != target.is_some_and(crate::wasm::is_target) {
-            fail!(Invalid, "the record is of {} and its compiled form is not", self.backend.short_name())
+            fail!(
+                Invalid,
+                "the record's language is {}, but its compiled form is for another",
+                self.backend.short_name()
+            )
         }
         if (self.backend == Backend::Cuda) != target.is_some_and(crate::cuda::is_target) {
-            fail!(Invalid, "the record is of {} and its compiled form is not", self.backend.short_name())
+            fail!(
+                Invalid,
+                "the record's language is {}, but its compiled form is for another",
+                self.backend.short_name()
+            )
         }
         let mut names: Vec<_> = self.slots().map(|s| s.name.trim_start_matches('/')).collect();
         names.sort_unstable();
@@ -463,7 +479,7 @@ fn check_version(bytes: &[u8]) -> Result<()> {
         Ok(v) if (u64::from(API_VERSION)..=u64::from(API_VERSION_8)).contains(&v.api_version) => Ok(()),
         Ok(v) => fail!(
             Unsupported,
-            "record version {} is not one that this version of hyperchunk reads",
+            "record version {} is not supported by this version of hyperchunk",
             v.api_version
         ),
         Err(e) => Err(damaged(&e)),
@@ -472,7 +488,7 @@ fn check_version(bytes: &[u8]) -> Result<()> {
 
 fn slots(names: Vec<String>, headers: Vec<SlotHeader>) -> Result<Vec<Slot>> {
     if names.len() != headers.len() {
-        fail!(Invalid, "the record lists {} datasets and describes {}", names.len(), headers.len())
+        fail!(Invalid, "the record lists {} datasets, but describes {}", names.len(), headers.len())
     }
     names.into_iter().zip(headers).map(|(n, h)| slot(n, &h.datatype, h.resolution)).collect()
 }
@@ -485,7 +501,11 @@ fn slot(name: String, datatype: &str, dims: Vec<u64>) -> Result<Slot> {
     let datatype = Datatype::parse(text)?;
     // Only the canonical notation of a type is allowed in a record.
     if datatype.name() != text {
-        fail!(Invalid, "the record writes the type {} otherwise", crate::escape::escape(&datatype.name(), 80))
+        fail!(
+            Invalid,
+            "the record does not write the type {} in its canonical form",
+            crate::escape::escape(&datatype.name(), 80)
+        )
     }
     let bytes = dims.iter().try_fold(datatype.size() as u64, |a, &d| a.checked_mul(d));
     if dims.len() > MAX_RANK || bytes.is_none_or(|b| b > 1 << 62) {
@@ -501,7 +521,7 @@ fn unpack(header: &CompiledHeader, size: u64) -> Result<CompiledForm> {
     let object = miniz_oxide::inflate::decompress_to_vec_with_limit(&packed, limit)
         .map_err(|e| invalid(format!("the compiled form is damaged: {e}")))?;
     if object.len() as u64 != size {
-        fail!(Invalid, "the compiled form has {} bytes and bytecode_size says {size}", object.len())
+        fail!(Invalid, "the compiled form has {} bytes, but bytecode_size says {size}", object.len())
     }
     Ok(CompiledForm { target: header.target.clone(), object })
 }

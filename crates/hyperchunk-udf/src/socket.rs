@@ -21,7 +21,7 @@ pub fn pair() -> Result<(OwnedFd, OwnedFd)> {
         libc::socketpair(libc::AF_UNIX, libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC, 0, fds.as_mut_ptr())
     } != 0
     {
-        return Err(Error::last_os("a socket pair"));
+        return Err(Error::last_os("cannot create a socket pair"));
     }
     // SAFETY: the kernel just gave us both.
     Ok(unsafe { (OwnedFd::from_raw_fd(fds[0]), OwnedFd::from_raw_fd(fds[1])) })
@@ -49,7 +49,7 @@ pub fn set_timeout(socket: BorrowedFd<'_>, timeout: Duration) -> Result<()> {
         )
     };
     if rc != 0 {
-        return Err(Error::last_os("the time limit of a socket"));
+        return Err(Error::last_os("cannot set the time limit of a socket"));
     }
     Ok(())
 }
@@ -81,7 +81,7 @@ pub fn is_taken(socket: BorrowedFd<'_>) -> bool {
 
 fn send_with(socket: BorrowedFd<'_>, bytes: &[u8], fds: &[BorrowedFd<'_>], flags: i32) -> Result<bool> {
     if fds.len() > MAX_DESCRIPTORS {
-        fail!(Limit, "{} descriptors in one packet", fds.len())
+        fail!(Limit, "cannot send {} descriptors in one packet: the limit is {MAX_DESCRIPTORS}", fds.len())
     }
     let raw: Vec<libc::c_int> = fds.iter().map(|f| f.as_raw_fd()).collect();
     let mut control = [0u64; CONTROL_WORDS];
@@ -110,7 +110,7 @@ fn send_with(socket: BorrowedFd<'_>, bytes: &[u8], fds: &[BorrowedFd<'_>], flags
     }
     match std::io::Error::last_os_error().raw_os_error() {
         Some(libc::EAGAIN) if flags & libc::MSG_DONTWAIT != 0 => Ok(false),
-        _ => Err(Error::last_os("sending to the worker")),
+        _ => Err(Error::last_os("cannot send a message")),
     }
 }
 
@@ -139,12 +139,12 @@ pub fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<ReceiveResul
     match usize::try_from(n) {
         Ok(0) => Ok(ReceiveResult::Closed),
         Ok(n) if n <= buffer.len() => Ok(ReceiveResult::Packet(n)),
-        Ok(n) => fail!(Worker, "a message of {n} bytes, over the limit of {}", buffer.len()),
+        Ok(n) => fail!(Worker, "received a message of {n} bytes, over the limit of {}", buffer.len()),
         Err(_) => match std::io::Error::last_os_error().raw_os_error() {
             Some(libc::EINTR) => Ok(ReceiveResult::Interrupted),
             Some(libc::EAGAIN) => Ok(ReceiveResult::TimedOut),
             Some(libc::ECONNRESET | libc::EPIPE) => Ok(ReceiveResult::Closed),
-            _ => Err(Error::last_os("receiving from the worker")),
+            _ => Err(Error::last_os("cannot receive a message")),
         },
     }
 }
@@ -167,7 +167,7 @@ pub fn receive_within(
             return Ok(ReceiveResult::TimedOut);
         }
         match receive(socket, buffer)? {
-            ReceiveResult::Interrupted | ReceiveResult::TimedOut if wait.is_unwanted() => {
+            ReceiveResult::Interrupted | ReceiveResult::TimedOut if wait.is_cancelled() => {
                 return Ok(ReceiveResult::Interrupted);
             }
             ReceiveResult::Interrupted | ReceiveResult::TimedOut => {}
@@ -194,7 +194,7 @@ pub fn readable_within(socket: BorrowedFd<'_>, limit: Duration) -> Result<bool> 
             0 => {}
             1.. => return Ok(true),
             _ if std::io::Error::last_os_error().raw_os_error() == Some(libc::EINTR) => {}
-            _ => return Err(Error::last_os("waiting for a message")),
+            _ => return Err(Error::last_os("cannot wait for a message")),
         }
     }
 }
@@ -215,7 +215,7 @@ pub fn receive_with_descriptors(socket: BorrowedFd<'_>) -> Result<Option<(Vec<u8
     header.msg_controllen = size_of_val(&control) as _;
     // SAFETY: the header points at live buffers of the given sizes.
     let n = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut header, libc::MSG_CMSG_CLOEXEC) };
-    let Ok(n) = usize::try_from(n) else { return Err(Error::last_os("receiving")) };
+    let Ok(n) = usize::try_from(n) else { return Err(Error::last_os("cannot receive a message")) };
     let mut fds = Vec::new();
     // SAFETY: the kernel filled the control buffer; CMSG_* walk inside msg_controllen.
     unsafe {
@@ -230,7 +230,7 @@ pub fn receive_with_descriptors(socket: BorrowedFd<'_>) -> Result<Option<(Vec<u8
         }
     }
     if header.msg_flags & (libc::MSG_TRUNC | libc::MSG_CTRUNC) != 0 {
-        fail!(Worker, "a message was cut short")
+        fail!(Worker, "a message was truncated")
     }
     if n == 0 {
         return Ok(None);

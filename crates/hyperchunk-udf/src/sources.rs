@@ -1,4 +1,4 @@
-//! Other files from which an input comes, as the file names them; part of the signed record.
+//! Other files from which an input comes, by the names in the live dataset's file; part of the signed record.
 //!
 //! An external link, a source of a virtual dataset or a file of raw data counts by the names in the file of
 //! the live dataset. Further links in those files are not followed.
@@ -36,12 +36,12 @@ pub enum Target {
 pub struct Sources(BTreeSet<Source>);
 
 impl Sources {
-    /// Adds one. Names that are not UTF-8 are escaped bytewise.
+    /// Adds a source. Names that are not UTF-8 are escaped bytewise.
     pub fn add(&mut self, file: &[u8], object: &[u8]) {
         self.0.insert((text(file), text(object)));
     }
 
-    /// Returns whether all of it comes from the file itself.
+    /// Returns whether all of the input comes from the live dataset's own file.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -94,7 +94,7 @@ impl Sources {
             }
             links += 1;
             if links > MAX_LINKS {
-                fail!(Limit, "more than {MAX_LINKS} links in a row, or a circle of links")
+                fail!(Limit, "more than {MAX_LINKS} links in a row, or a cycle of links")
             }
         }
         Ok(Some(joined(&here)))
@@ -122,8 +122,9 @@ fn text(bytes: &[u8]) -> String {
     }
 }
 
-/// Checks that an input comes from the files in its record. A signed record without a list, as older ones
-/// are, has inputs only from its own file; an unsigned record could be changed together with its list.
+/// Checks that an input comes from the files in its record. A signed record without a list, such as an older
+/// one, permits only its own file. An unsigned record without a list permits all, since its list could be
+/// changed as well.
 ///
 /// # Errors
 /// `Refused`.
@@ -142,7 +143,7 @@ pub fn check(record: &Record, input: &Slot, found: &Sources) -> Result<()> {
         None if record.signature.is_none() && record.sources.is_empty() => Ok(()),
         None => fail!(
             Refused,
-            "it comes from {}, of which its record says nothing: its file was changed, or the record is of an older version; attach the function again if that is right",
+            "it comes from {}, which its record does not list: its file was changed, or the record is of an older version; attach the function again if that is right",
             shown(&now)
         ),
     }
@@ -201,7 +202,7 @@ mod tests {
         check("/out8", None, &[("bytes:\\xff", "/x")]);
         let mut sources = Sources::default();
         let round = |at: &[u8]| Ok(Target::Soft(at.to_vec()));
-        assert!(sources.follow(b"/round", round).unwrap_err().to_string().contains("circle"));
+        assert!(sources.follow(b"/round", round).unwrap_err().to_string().contains("cycle"));
     }
 
     #[test]
@@ -230,7 +231,7 @@ mod tests {
         let (one, other) = (of(&[("b.h5", "/x")]), of(&[("c.h5", "/x")]));
         // Signed, and of an older version.
         assert!(check(&record, &input, &of(&[])).is_ok());
-        assert!(check(&record, &input, &one).unwrap_err().to_string().contains("says nothing"));
+        assert!(check(&record, &input, &one).unwrap_err().to_string().contains("does not list"));
         record.signature = None;
         assert!(check(&record, &input, &one).is_ok());
         record.sources.insert(input.name.clone(), one.listed());

@@ -21,7 +21,7 @@ use crate::shape::dimensions;
 /// Maximum size of all elements of a dataset in bytes.
 pub const MAX_BYTES: u64 = 1 << 62;
 
-/// User's description of a dataset to compute.
+/// Description, by the user, of a dataset to compute.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutputSpec {
     /// Name.
@@ -118,7 +118,7 @@ fn check_name(name: &str) -> Result<()> {
         fail!(Syntax, "it has no name")
     }
     if tail.is_some_and(|t| t.is_empty() || is_type(t) || looks_like_resolution(t) || t.ends_with('}')) {
-        fail!(Syntax, "where its name ends is not clear")
+        fail!(Syntax, "the end of its name is ambiguous")
     }
     Ok(())
 }
@@ -129,7 +129,7 @@ fn check_name(name: &str) -> Result<()> {
 /// `Syntax`: not 1 to 32 dimensions, or more than 2^62 bytes together.
 pub fn check_extent(dims: &[u64], datatype: &Datatype) -> Result<u64> {
     if dims.is_empty() || dims.len() > MAX_RANK {
-        fail!(Syntax, "it has {} dimensions; 1 to {MAX_RANK} are possible", dims.len())
+        fail!(Syntax, "it has {} dimensions: expected 1 to {MAX_RANK}", dims.len())
     }
     let size = u64::try_from(datatype.size()).unwrap_or(u64::MAX);
     let count = dims.iter().try_fold(1_u64, |product, dim| product.checked_mul(*dim));

@@ -1,7 +1,7 @@
 //! Inputs in stored form: the layout of chunks in shared memory, for a worker that decodes them.
 //!
 //! A table (common properties of the chunks, then each chunk) is followed by the chunks' stored bytes. The
-//! reader writes it and its worker, a locked-down process, reads it: the sizes and offsets in it come from a
+//! host writes it and its worker, a locked-down process, reads it. The sizes and offsets in it come from a
 //! file, and the worker checks each against the memory and the block.
 
 use crate::error::{Result, fail};
@@ -12,7 +12,7 @@ use std::ops::Range;
 
 /// Maximum number of filters of a pipeline, as in HDF5.
 const MAX_FILTERS: usize = 32;
-/// Maximum client data of a filter; filters that GPUs undo have few.
+/// Maximum number of client data values of a filter; filters that GPUs decode have few.
 const MAX_PARAMETERS: usize = 256;
 
 /// Filter with its client data.
@@ -50,7 +50,7 @@ pub struct StoredBlock {
     pub swap: u32,
     /// Fill value.
     pub fill: Vec<u8>,
-    /// Pieces, which cover the whole block.
+    /// Parts of chunks, which together cover the block.
     pub chunks: Vec<StoredChunk>,
 }
 
@@ -93,7 +93,7 @@ impl StoredBlock {
         Some(())
     }
 
-    /// Returns the memory for the chunks' bytes, in their order, each with the chunk's number. `None` if the
+    /// Returns the memory for the chunks' bytes, in their order, each with the chunk's index. `None` if the
     /// memory is too small.
     pub fn places<'a>(&self, to: &'a mut [u8]) -> Option<Vec<(usize, &'a mut [u8])>> {
         let mut at = self.table_bytes();
@@ -147,7 +147,7 @@ impl StoredBlock {
     pub fn parse(memory: &[u8], dims: &[u64], size: usize) -> Result<Self> {
         match parsed(memory, dims, size) {
             Some(stored) => Ok(stored),
-            None => fail!(Worker, "a table of stored chunks that makes no sense"),
+            None => fail!(Worker, "invalid table of stored chunks"),
         }
     }
 }
@@ -216,7 +216,7 @@ fn parsed(memory: &[u8], dims: &[u64], size: usize) -> Option<StoredBlock> {
         Some(StoredChunk { bytes, mask, from, to, count })
     });
     let chunks = chunks.collect::<Option<Vec<_>>>()?;
-    // Pieces do not overlap, so if the number of their elements is right, they cover the block.
+    // The host's parts do not overlap, so if they have as many elements as the block, they cover it.
     let whole = dims.iter().try_fold(1_u64, |all, extent| all.checked_mul(*extent))?;
     (elements == whole).then_some(StoredBlock { chunk, filters, swap, fill, chunks })
 }

@@ -46,11 +46,12 @@ impl LiveId {
     /// `Io` when the system has no random numbers.
     pub fn random() -> Result<Self> {
         let mut bytes = [0; 16];
-        getrandom::fill(&mut bytes).map_err(|e| Error::new(ErrorKind::Io, format!("random numbers: {e}")))?;
+        getrandom::fill(&mut bytes)
+            .map_err(|e| Error::new(ErrorKind::Io, format!("cannot get random numbers: {e}")))?;
         Ok(LiveId(bytes))
     }
 
-    /// Formats it as 32 hexadecimal digits.
+    /// Formats the id as 32 hexadecimal digits.
     pub fn to_hex(self) -> String {
         self.0.iter().map(|b| format!("{b:02x}")).collect()
     }
@@ -64,7 +65,7 @@ impl LiveId {
         Some(LiveId(value.to_be_bytes()))
     }
 
-    /// Returns it as the client data of the HDF5 filter, after the version word.
+    /// Returns the id as the client data of the HDF5 filter, after the version word.
     pub fn to_words(self) -> [u32; 4] {
         let v = u128::from_be_bytes(self.0);
         [96, 64, 32, 0].map(|shift| {
@@ -90,9 +91,9 @@ impl RecordLocation {
     /// smallest chunks have two bytes.
     pub fn choose(record: usize, dims: &[u64], chunk: &[u64]) -> Self {
         let elements = chunk.iter().fold(1u64, |product, &length| product.saturating_mul(length)).max(1);
-        let noted = 8 * (1 + (elements.ilog2() + 8) / 8).min(4);
+        let size_bits = 8 * (1 + (elements.ilog2() + 8) / 8).min(4);
         let bytes = record as u64 + MAX_STUB_BYTES as u64;
-        if dims.contains(&0) || bytes >= 1 << noted {
+        if dims.contains(&0) || bytes >= 1 << size_bits {
             RecordLocation::Attribute
         } else {
             RecordLocation::Chunk
@@ -195,7 +196,7 @@ impl Stub {
             chunk.push(n);
         }
         let body = bytes.get(..bytes.len() - numbers.len()).unwrap_or_default();
-        let (check, behind) = numbers.split_first_chunk::<CHECKSUM_BYTES>().ok_or_else(cut_short)?;
+        let (check, trailing) = numbers.split_first_chunk::<CHECKSUM_BYTES>().ok_or_else(cut_short)?;
         if body.len() + CHECKSUM_BYTES > MAX_STUB_BYTES {
             fail!(Invalid, "the stub is damaged")
         }
@@ -203,11 +204,11 @@ impl Stub {
             fail!(Invalid, "the stub is damaged: its checksum does not match")
         }
         let holds_record = place == RecordLocation::Chunk && chunk.iter().all(|&n| n == 0);
-        if !behind.is_empty() && !holds_record {
-            fail!(Invalid, "the stub has {} bytes too many", behind.len())
+        if !trailing.is_empty() && !holds_record {
+            fail!(Invalid, "the stub has {} bytes too many", trailing.len())
         }
         let stub = Stub { id: LiveId(*id), record: RecordDigest(*record), place, chunk };
-        Ok((stub, Some(behind).filter(|behind| !behind.is_empty())))
+        Ok((stub, Some(trailing).filter(|trailing| !trailing.is_empty())))
     }
 }
 

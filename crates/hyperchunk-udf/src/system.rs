@@ -40,7 +40,7 @@ pub(crate) fn read(path: &Path) -> Result<Option<String>> {
         }
         _ => Err(Error::new(
             ErrorKind::Key,
-            "is the administrator's, and cannot be read; they run: chmod -R a+rX /etc/hyperchunk",
+            "belongs to the administrator and cannot be read; as the administrator, run: chmod -R a+rX /etc/hyperchunk",
         )
         .about(path.display().to_string())),
     }
@@ -97,7 +97,7 @@ impl Policy {
             Err(error) => fail!(Key, "{error}"),
         };
         if file.version != 1 {
-            fail!(Key, "version {} is not one that this version of hyperchunk reads", file.version)
+            fail!(Key, "version {} is not supported by this version of hyperchunk", file.version)
         }
         let strangers = match file.strangers.as_deref() {
             None | Some("run") => true,
@@ -118,7 +118,7 @@ impl Policy {
     }
 
     /// Returns whether no profile may run this language.
-    pub(crate) fn takes(&self, backend: Backend) -> bool {
+    pub(crate) fn forbids(&self, backend: Backend) -> bool {
         self.languages.as_ref().is_some_and(|languages| !languages.contains(&backend))
     }
 
@@ -134,17 +134,17 @@ impl Policy {
         self.limits.set(&mut profile.limits, u64::min)
     }
 
-    /// Describes it in words; empty when it changes nothing.
+    /// Describes the policy; empty when it changes nothing.
     pub fn describe(&self) -> String {
         let mut words = Vec::new();
         if !self.user_profiles {
-            words.push("users' own profiles do not count".to_owned());
+            words.push("users' own profiles are ignored".to_owned());
         }
         if !self.strangers {
-            words.push("strangers' functions are refused".to_owned());
+            words.push("functions of unknown signers are refused".to_owned());
         }
         if !self.gpu {
-            words.push("nobody is granted the GPU".to_owned());
+            words.push("no profile is granted the GPU".to_owned());
         }
         if let Some(languages) = &self.languages {
             let names: Vec<_> = languages.iter().map(|b| b.short_name()).collect();
@@ -183,7 +183,7 @@ mod tests {
         assert_eq!(check("strangers = \"refuse\"", Profile::untrusted()).unwrap().backends, []);
         assert_eq!(check("strangers = \"refuse\"", own.clone()).unwrap(), own);
         let policy = Policy::parse("version = 1\nlanguages = [\"lua\"]").unwrap();
-        assert!(policy.takes(Backend::Cpp) && !policy.takes(Backend::Lua));
+        assert!(policy.forbids(Backend::Cpp) && !policy.forbids(Backend::Lua));
         let mut with_gpu = own.clone();
         with_gpu.grants.gpu = true;
         assert!(check("", with_gpu.clone()).unwrap().grants.gpu);

@@ -46,7 +46,7 @@ pub enum KeyList {
 }
 
 impl KnownKey {
-    /// Makes the entry of a key in `profile`.
+    /// Creates the entry of a key in `profile`.
     pub fn new(key: &PublicKey, profile: &str) -> Self {
         KnownKey {
             fingerprint: Fingerprint::from_public_key(&key.key),
@@ -58,7 +58,7 @@ impl KnownKey {
         }
     }
 
-    /// Returns the profile that lists it; `None` for a revoked key.
+    /// Returns the profile that lists the key; `None` for a revoked key.
     pub fn profile(&self) -> Option<&str> {
         match &self.place {
             KeyList::Profile(profile) => Some(profile),
@@ -160,7 +160,7 @@ impl Lists {
         if let [first, second, ..] = found.as_slice() {
             let choose = match self.shared {
                 false => format!("choose: hyperchunk trust move {fingerprint} PROFILE"),
-                true => format!("its administrator chooses, in {}", self.folder.display()),
+                true => format!("this machine's administrator chooses, in {}", self.folder.display()),
             };
             fail!(
                 Key,
@@ -175,7 +175,7 @@ impl Lists {
 /// administrator.
 ///
 /// # Errors
-/// `Refused` when it was revoked; `Key` when a relevant file is unsafe, or two profiles list it.
+/// `Refused` when the key was revoked; `Key` when a relevant file is unsafe, or two profiles list the key.
 pub(crate) fn profile_name(fingerprint: &Fingerprint) -> Result<String> {
     let policy = Policy::load()?;
     check_revoked(fingerprint)?;
@@ -253,7 +253,7 @@ fn revocation(lists: &Lists, fingerprint: &Fingerprint) -> Option<(String, Strin
 fn read_listed(text: &str, profile: &str, path: &Path, fingerprint: &Fingerprint) -> Result<KnownKey> {
     let listed = KnownKey::from_text(text, profile).map_err(|e| e.about(path.display().to_string()))?;
     if listed.fingerprint != *fingerprint {
-        fail!(Key, "{} does not hold the key that it is named after", path.display())
+        fail!(Key, "{} does not contain the key after which it is named", path.display())
     }
     Ok(listed)
 }
@@ -337,7 +337,7 @@ pub fn add(listed: &KnownKey, even_if_revoked: bool) -> Result<()> {
     if profile != "untrusted" && !Policy::load()?.user_profiles {
         fail!(
             Refused,
-            "this machine's administrator keeps the lists of trusted keys: {}; yours do not count",
+            "this machine's administrator keeps the lists of trusted keys: {}; yours are ignored",
             system::folder().join("policy.toml").display()
         )
     }
@@ -412,7 +412,7 @@ pub fn forget(fingerprint: &Fingerprint) -> Result<()> {
     match find(fingerprint)? {
         Some(_) => fail!(
             NotFound,
-            "{fingerprint} is in a profile for everybody, which its administrator keeps; to distrust it: hyperchunk trust move {fingerprint} untrusted"
+            "{fingerprint} is in a profile of this machine's administrator; to distrust it: hyperchunk trust move {fingerprint} untrusted"
         ),
         None => fail!(NotFound, "{fingerprint} is in no profile"),
     }

@@ -8,7 +8,7 @@ mod tests;
 use crate::error::{Result, fail};
 use crate::escape::escape;
 
-/// Target of a module that was given as such.
+/// Target of a module that was attached as a module, not as a source.
 pub const TARGET: &str = "wasm32";
 /// Target of a module compiled from C, with its source stored beside it.
 pub const TARGET_C: &str = "wasm32/c";
@@ -49,7 +49,7 @@ pub fn is_target(target: &str) -> bool {
 /// `Syntax` if it is not a module, with its actual format if known; `Limit` if it is too large.
 pub fn check(bytes: &[u8]) -> Result<Module> {
     let Some((head, sections)) = bytes.split_first_chunk::<8>() else {
-        fail!(Syntax, "it is no WebAssembly module: it has {} bytes", bytes.len())
+        fail!(Syntax, "it is not a WebAssembly module: it has {} bytes", bytes.len())
     };
     match head {
         [0, b'a', b's', b'm', 1, 0, 0, 0] => {}
@@ -67,7 +67,7 @@ pub fn check(bytes: &[u8]) -> Result<Module> {
         [b'(', b'm', b'o', b'd', ..] => {
             fail!(Syntax, "it is WebAssembly as text; make a module of it first (wat2wasm)")
         }
-        _ => fail!(Syntax, "it is no WebAssembly module"),
+        _ => fail!(Syntax, "it is not a WebAssembly module"),
     }
     if bytes.len() > MAX_MODULE_BYTES {
         fail!(Limit, "the module has more than {} MiB", MAX_MODULE_BYTES >> 20)
@@ -174,13 +174,13 @@ fn memories(mut content: Cursor<'_>) -> Result<bool> {
     if flags > 1 {
         fail!(
             Unsupported,
-            "its memory is shared between threads, or has 64-bit addresses; neither is possible here"
+            "its memory is shared between threads, or has 64-bit addresses; neither is supported"
         )
     }
     if u64::from(pages) << 16 > MAX_INITIAL_MEMORY_BYTES {
         fail!(
             Limit,
-            "its memory begins with {} MiB, and at most {} MiB are possible; let it grow instead",
+            "its initial memory has {} MiB; at most {} MiB are allowed; let it grow instead",
             u64::from(pages) >> 4,
             MAX_INITIAL_MEMORY_BYTES >> 20
         )

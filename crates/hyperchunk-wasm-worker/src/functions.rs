@@ -1,7 +1,8 @@
 //! Functions of the module `hyperchunk` that a function can import: the counterpart of `lib` in other
 //! languages.
 //!
-//! Numbers of datasets and addresses come from the function, so all are checked. Lengths are of UTF-8 text.
+//! Dataset numbers and addresses come from the function, so all are checked. Lengths of texts are in bytes of
+//! UTF-8.
 
 use crate::memory::Reservation;
 use hyperchunk_udf::error::{Error, ErrorKind, Result};
@@ -38,7 +39,7 @@ pub(crate) struct State {
     pub(crate) has_seed: bool,
     /// Random bytes that C libraries get in place of the system's.
     pub(crate) random: RandomBytes,
-    /// Reason for refusing the clock.
+    /// Reason why the function does not get the clock, if it does not.
     pub(crate) no_clock: Option<String>,
 }
 
@@ -48,7 +49,7 @@ impl State {
         (self.seed, self.random) = (seed, RandomBytes::new(seed));
     }
 
-    /// Refuses the clock if it is not granted.
+    /// Fails if the function does not get the clock.
     pub(crate) fn check_clock(&self) -> wasmtime::Result<()> {
         self.no_clock.as_ref().map_or(Ok(()), |why| Err(failure(format!("the clock: {why}"))))
     }
@@ -95,7 +96,7 @@ pub(crate) fn memory<'a>(
 /// Returns `length` bytes at `address`.
 pub(crate) fn bytes(memory: &[u8], address: u32, length: u32) -> wasmtime::Result<&[u8]> {
     let range = address as usize..(address as usize).saturating_add(length as usize);
-    memory.get(range).ok_or_else(|| failure("it gave an address outside its memory"))
+    memory.get(range).ok_or_else(|| failure("it passed an address outside its memory"))
 }
 
 /// Checks that `length` bytes at `address` may be written, and returns their range.
@@ -108,7 +109,7 @@ pub(crate) fn bytes_mut(
     let end = u64::from(address) + u64::from(length);
     let into_input = length > 0 && (state.memory.is_input(address.into()) || state.memory.is_input(end - 1));
     if into_input || end > memory.len() as u64 {
-        return Err(failure("it gave an address that cannot be written"));
+        return Err(failure("it passed an address that cannot be written"));
     }
     Ok(address as usize..address as usize + length as usize)
 }

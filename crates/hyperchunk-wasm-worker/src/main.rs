@@ -1,4 +1,4 @@
-//! Worker process for WebAssembly functions of live datasets. It is started by readers of a dataset, not by
+//! Worker process for WebAssembly functions of live datasets. It is started by the host, not by
 //! hand. It is a separate program because its compiler is large: workers for other languages start faster
 //! without it.
 

@@ -30,13 +30,14 @@ pub(crate) struct Reservation {
     base: usize,
     /// Initial size in use: the module's own part, and inputs and outputs.
     size: u64,
-    /// Address of byte 0 of each segment; the status page at the start of the first one is not mapped.
+    /// Segments of the set-up. The status page at the start of the first one is not mapped.
     segments: Vec<MappedSegment>,
     taken: AtomicBool,
 }
 
 #[derive(Debug)]
 struct MappedSegment {
+    /// Address of byte 0 of the segment.
     at: u64,
     /// Mapped range of the segment.
     mapped: Range<u64>,
@@ -52,7 +53,7 @@ impl Reservation {
             libc::mmap(std::ptr::null_mut(), RESERVED_BYTES + GUARD_BYTES, libc::PROT_NONE, flags, -1, 0)
         };
         if base == libc::MAP_FAILED {
-            return Err(Error::last_os("reserving 4 GiB of addresses"));
+            return Err(Error::last_os("cannot reserve 4 GiB of addresses"));
         }
         let mut reservation = Reservation {
             base: base as usize,
@@ -64,7 +65,7 @@ impl Reservation {
             // The status page, which tells the host why a worker was stopped, is hidden from the function.
             let hidden = if n == 0 { STATUS_BYTES as u64 } else { 0 };
             let Some(bytes) = segment.bytes.checked_sub(hidden) else {
-                return fail(ErrorKind::Worker, "a short segment");
+                return fail(ErrorKind::Worker, "the first segment is smaller than the status page");
             };
             reservation.place(segment, hidden, bytes, fd)?;
         }
@@ -107,7 +108,7 @@ impl Reservation {
         // The mapping stays until the process ends.
         std::mem::forget(map);
         let Some(zero) = first.checked_sub(hidden) else {
-            return fail(ErrorKind::Worker, "no place for a segment");
+            return fail(ErrorKind::Worker, "a segment has no valid address");
         };
         self.segments.push(MappedSegment {
             at: zero,
@@ -124,7 +125,7 @@ impl Reservation {
         let at = (self.base as u64 + range.start) as *mut libc::c_void;
         // SAFETY: pages of our reservation, which holds only the linear memory.
         if unsafe { libc::mprotect(at, length, libc::PROT_READ | libc::PROT_WRITE) } != 0 {
-            return Err(Error::last_os(format_args!("{length} bytes of memory")));
+            return Err(Error::last_os(format_args!("cannot make {length} bytes of memory accessible")));
         }
         Ok(())
     }
@@ -144,7 +145,7 @@ impl Reservation {
         self.segments.get(1).map(|s| s.at)
     }
 
-    /// True if an address of the function is in an input.
+    /// Returns whether an address of the function is in an input.
     pub(crate) fn is_input(&self, address: u64) -> bool {
         self.segments
             .iter()
@@ -176,7 +177,7 @@ unsafe impl MemoryCreator for Creator {
             && guard <= GUARD_BYTES
             && minimum as u64 <= MAX_INITIAL_MEMORY_BYTES;
         if !fits || self.0.taken.swap(true, Ordering::Relaxed) {
-            return Err("there is one memory, which begins with at most 64 MiB".into());
+            return Err("a module has one memory, initially of at most 64 MiB".into());
         }
         Ok(Box::new(Linear { reservation: self.0, size: self.0.size }))
     }

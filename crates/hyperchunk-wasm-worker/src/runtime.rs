@@ -94,7 +94,7 @@ impl WasmRuntime {
                 return fail(
                     ErrorKind::Failed,
                     format!(
-                        "the module imports {}, which is not there; a function can import what the module `hyperchunk` has, and WASI",
+                        "the module imports {}, which does not exist; a function can import from the modules `hyperchunk` and WASI",
                         escape(&format!("{from}.{name}"), 120)
                     ),
                 );
@@ -146,7 +146,7 @@ impl WasmRuntime {
             Some(Trap::MemoryOutOfBounds) if self.faulted_in_input(error) => {
                 "it wrote into an input, which can only be read".to_owned()
             }
-            Some(Trap::MemoryOutOfBounds) => "it used memory that is not its own".to_owned(),
+            Some(Trap::MemoryOutOfBounds) => "it accessed memory that is not its own".to_owned(),
             Some(Trap::StackOverflow) => "its calls are nested too deeply".to_owned(),
             Some(Trap::UnreachableCodeReached) => "it gave up (the instruction `unreachable`)".to_owned(),
             Some(trap) => trap.to_string().trim_start_matches("wasm trap: ").to_owned(),
@@ -155,7 +155,7 @@ impl WasmRuntime {
         Error::new(ErrorKind::Failed, format!("{text}{place}"))
     }
 
-    /// True if the fault was in an input. The engine gives the address of a fault only as text.
+    /// Returns whether the fault was in an input. The engine reports the address of a fault only as text.
     fn faulted_in_input(&self, error: &wasmtime::Error) -> bool {
         error.chain().map(ToString::to_string).any(|text| {
             let at = text.split("wasm address 0x").nth(1).and_then(|rest| rest.split(' ').next());
@@ -203,9 +203,9 @@ impl Runtime for WasmRuntime {
 
     fn take_code(&mut self, code: OwnedFd) -> Result<bool> {
         let bytes = read(code, MAX_CODE_BYTES)?;
-        // SAFETY: the host has kept code produced by a worker of this build, unchanged according to its
-        // digest. If that worker lied, or the user's own files do, only this locked-down process is the
-        // victim: the code that runs here could be native as well.
+        // SAFETY: the host has cached code that a worker of this build produced, unchanged according to its
+        // digest. If that worker or the cache was hostile, only this locked-down process is affected, in
+        // which native code may run anyway.
         self.ready = unsafe { Module::deserialize(&self.engine, &bytes) }.ok();
         Ok(self.ready.is_some())
     }
@@ -214,7 +214,7 @@ impl Runtime for WasmRuntime {
         let module = match (self.ready.take(), compiled) {
             (Some(module), _) => module,
             (None, Some(compiled)) => self.module(compiled)?,
-            (None, None) => return fail(ErrorKind::Worker, "no module"),
+            (None, None) => return fail(ErrorKind::Worker, "the set-up has no module"),
         };
         sandbox::end_loading(sandbox::Runtime::Wasm, &sandbox::Rights::default())?;
         self.start(&module, setup)
@@ -230,12 +230,12 @@ impl Runtime for WasmRuntime {
 
     fn call(&mut self, slots: &[CallSlot<'_>]) -> Result<()> {
         let Some((mut store, entry)) = self.running.take() else {
-            return fail(ErrorKind::Worker, "called before it was loaded");
+            return fail(ErrorKind::Worker, "the function was called before it was loaded");
         };
         for (dataset, slot) in store.data_mut().datasets.iter_mut().zip(slots) {
             let bytes = block_bytes(slot.dims, slot.datatype);
             let Some(address) = bytes.and_then(|b| self.memory.address(slot.place, b)) else {
-                return fail(ErrorKind::Worker, "a call outside the memory");
+                return fail(ErrorKind::Worker, "a block of the call is outside the memory");
             };
             dataset.address = address;
             dataset.dims.clear();
@@ -254,7 +254,7 @@ fn read(fd: OwnedFd, most: usize) -> Result<Vec<u8>> {
     let mut file = std::fs::File::from(fd);
     file.rewind()
         .and_then(|()| file.take(most as u64 + 1).read_to_end(&mut bytes))
-        .map_err(|e| Error::io("reading the module", &e))?;
+        .map_err(|e| Error::io("cannot read the module", &e))?;
     Ok(bytes)
 }
 
@@ -280,7 +280,7 @@ fn end_at_faults() -> Result<()> {
             libc::sigaction(signal, &raw const action, std::ptr::null_mut())
         };
         if rc != 0 {
-            return Err(Error::last_os("a handler for faults"));
+            return Err(Error::last_os("cannot install a handler for faults"));
         }
     }
     Ok(())

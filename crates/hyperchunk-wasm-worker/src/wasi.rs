@@ -1,4 +1,4 @@
-//! Functions of WASI (`wasi_snapshot_preview1`) that C libraries call. Text goes to the reader's output, the
+//! Functions of WASI (`wasi_snapshot_preview1`) that C libraries call. Text goes to the host's output, the
 //! clock is the machine's if granted, and random numbers derive from the block's seed. There are no files,
 //! arguments or environment.
 

@@ -21,13 +21,13 @@ pub(crate) fn zeros(length: usize) -> Result<Vec<u8>> {
     Ok(buffer)
 }
 
-/// Returns a count as one of memory.
+/// Converts a count to a size in memory.
 pub(crate) fn narrow(count: u64) -> Result<usize> {
     usize::try_from(count)
         .map_err(|_| Error::limit("larger than the memory of WebAssembly; read a smaller part"))
 }
 
-/// The stored type of a number as integer or floating-point number, its type in memory, and the typed array for it.
+/// A number's stored type (as an integer or a float), its type in memory, and the typed array for it.
 struct Number {
     stored: Datatype,
     memory: Datatype,
@@ -46,9 +46,7 @@ fn number(of: &Datatype) -> Result<Option<Number>> {
             (33..=64, true) => (8, "BigInt64Array"),
             (33..=64, false) => (8, "BigUint64Array"),
             _ => {
-                return Err(Error::unsupported(format!(
-                    "integers of {precision} bits: no typed array holds them"
-                )));
+                return Err(Error::unsupported(format!("no typed array holds integers of {precision} bits")));
             }
         };
         Ok(Some(Number { stored, memory: Datatype::integer(bytes, signed, ByteOrder::Little), array }))
@@ -73,15 +71,15 @@ fn number(of: &Datatype) -> Result<Option<Number>> {
     }
 }
 
-/// Returns whether a number of 4 bytes holds all values of a type.
+/// Returns whether a float of 4 bytes holds all values of a type.
 fn fits_single(float: &Float) -> bool {
     float.mantissa_bits <= 23
         && (float.exponent_bits < 8 || (float.exponent_bits == 8 && float.exponent_bias == 127))
 }
 
-/// Returns integers as numbers.
+/// Decodes stored integers.
 pub(crate) fn integers(of: &Datatype, bytes: &[u8], count: usize) -> Result<Vec<i128>> {
-    let lacking = || Error::unsupported("names of values that are no integers");
+    let lacking = || Error::unsupported("an enumeration whose base type is not an integer");
     let Number { stored, .. } = number(of)?.ok_or_else(lacking)?;
     let Class::Integer { signed, .. } = stored.class else { return Err(lacking()) };
     let mut converted = zeros(count.saturating_mul(8))?;
@@ -98,7 +96,7 @@ pub(crate) fn integers(of: &Datatype, bytes: &[u8], count: usize) -> Result<Vec<
     Ok(elements.iter().map(value).collect())
 }
 
-/// Maker of the columns of one answer.
+/// Builder of the columns of one answer.
 #[derive(Debug)]
 pub(crate) struct Columns<'a> {
     file: &'a File,
@@ -107,7 +105,7 @@ pub(crate) struct Columns<'a> {
 }
 
 impl<'a> Columns<'a> {
-    /// Creates the maker for elements of a file, which adds to the buffers of an answer.
+    /// Creates the builder for elements of a file, which adds to the buffers of an answer.
     pub(crate) fn new(file: &'a File, buffers: &'a mut Vec<Vec<u8>>) -> Self {
         Self { file, sequences: file.sequences(), buffers }
     }
@@ -118,16 +116,16 @@ impl<'a> Columns<'a> {
         self.buffers.len()
     }
 
-    /// Turns `count` stored elements into a column.
+    /// Converts `count` stored elements to a column.
     ///
     /// # Errors
-    /// Unsupported for numbers that no typed array holds; as for sequences.
+    /// Unsupported for numbers that no typed array holds; the errors of reading variable-length elements.
     pub(crate) fn add(&mut self, of: &Datatype, bytes: Vec<u8>, count: usize) -> Result<Value> {
         self.column(of, bytes, count, MAX_DEPTH)
     }
 
     fn column(&mut self, of: &Datatype, bytes: Vec<u8>, count: usize, depth: u32) -> Result<Value> {
-        let depth = depth.checked_sub(1).ok_or_else(|| Error::limit("a datatype of too many levels"))?;
+        let depth = depth.checked_sub(1).ok_or_else(|| Error::limit("the datatype has too many levels"))?;
         let size = narrow(of.size)?;
         if let Some(Number { stored, memory, array }) = number(of)? {
             let conversion = Conversion::new(&stored, &memory)?;
@@ -183,7 +181,7 @@ impl<'a> Columns<'a> {
                         .map_err(|_| Error::limit("no memory; read a smaller part"))?;
                     for element in bytes.chunks_exact(size.max(1)) {
                         if part(element) != Some(true) {
-                            return Err(Error::corrupt("a member outside its element"));
+                            return Err(Error::corrupt("a member is outside its element"));
                         }
                         gathered.extend_from_slice(element.get(from..from + length).unwrap_or_default());
                     }
@@ -208,8 +206,8 @@ impl<'a> Columns<'a> {
                 for element in bytes.chunks_exact(size.max(1)) {
                     let found = self.sequences.get(element, base)?;
                     let (number, part) = found.unwrap_or((0, &[]));
-                    let number =
-                        u32::try_from(number).map_err(|_| Error::limit("a sequence of 2^32 elements"))?;
+                    let number = u32::try_from(number)
+                        .map_err(|_| Error::limit("a sequence has 2^32 or more elements"))?;
                     lengths.extend_from_slice(&number.to_le_bytes());
                     elements.extend_from_slice(part);
                     total = total.saturating_add(number as usize);

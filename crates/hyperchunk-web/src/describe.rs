@@ -9,7 +9,7 @@ use hyperchunk::model::{
 use hyperchunk::{Dataset, Error, Result};
 use serde_json::{Value, json};
 
-/// Largest integer to which all smaller ones are numbers of JavaScript, too.
+/// `Number.MAX_SAFE_INTEGER` of JavaScript.
 const MAX_SAFE_INTEGER: i128 = (1 << 53) - 1;
 
 fn order(order: ByteOrder) -> &'static str {

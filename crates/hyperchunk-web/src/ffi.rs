@@ -12,7 +12,7 @@ thread_local! {
     static OUTPUT: RefCell<Answer> = RefCell::default();
 }
 
-/// Makes room for `length` bytes of input; returns its address, or 0 if there is no memory.
+/// Allocates `length` bytes for input; returns their address, or 0 if there is no memory.
 // SAFETY: no other function has this name.
 #[unsafe(no_mangle)]
 pub extern "C" fn hc_input(length: usize) -> *mut u8 {
@@ -26,7 +26,7 @@ pub extern "C" fn hc_input(length: usize) -> *mut u8 {
     })
 }
 
-/// Takes the input as a range of file `file` from byte `offset` on, for operation `operation`.
+/// Stores the input as the range of file `file` from byte `offset` on, for operation `operation`.
 // SAFETY: no other function has this name.
 #[unsafe(no_mangle)]
 pub extern "C" fn hc_provide(file: u32, operation: u32, offset: f64) {

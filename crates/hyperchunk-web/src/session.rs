@@ -1,7 +1,8 @@
 //! Open files and the requests about them, as JSON.
 //!
-//! A request has `op`, and except for `open` a `file`: the number that `open` returned. An answer has one of `ok`
-//! (the result), `error`, and `need` (ranges of files) with `files` (names of files that a file leads to).
+//! A request has `op` and, except for the op `source`, `file` (the number that `source` returned) and
+//! `operation`. An answer has one of `ok` (the result), `error`, and `need` (ranges of files) with `files`
+//! (names of files to which a file refers).
 
 use crate::columns::{Columns, narrow, zeros};
 use crate::describe;
@@ -38,7 +39,7 @@ struct Opened {
 #[derive(Default)]
 struct Session {
     files: HashMap<u32, Opened>,
-    /// All sources, also of files that others lead to.
+    /// All sources, including files to which other files refer.
     sources: HashMap<u32, Arc<Hosted>>,
     last: u32,
 }
@@ -80,7 +81,7 @@ fn text<'a>(request: &'a Value, field: &str) -> Option<&'a str> {
 
 fn count(request: &Value, field: &str) -> Result<u64> {
     let value = request.get(field).and_then(Value::as_u64);
-    value.ok_or_else(|| Error::invalid(format!("a request without `{field}`")))
+    value.ok_or_else(|| Error::invalid(format!("the request lacks `{field}`")))
 }
 
 fn number(request: &Value, field: &str) -> Result<u32> {
@@ -89,8 +90,8 @@ fn number(request: &Value, field: &str) -> Result<u32> {
 
 impl Session {
     fn answer(&mut self, request: &[u8], buffers: &mut Vec<Vec<u8>>) -> Result<Value> {
-        let request: Value =
-            serde_json::from_slice(request).map_err(|error| Error::invalid(format!("a request: {error}")))?;
+        let request: Value = serde_json::from_slice(request)
+            .map_err(|error| Error::invalid(format!("cannot parse the request: {error}")))?;
         let op = text(&request, "op").unwrap_or_default();
         if op == "source" {
             return self.add_source(&request);
@@ -110,7 +111,8 @@ impl Session {
         let opened = self.files.get_mut(&id).ok_or_else(closed)?;
         opened.source.begin(operation);
         let result = opened.run(op, &request, buffers);
-        // Also after a result: code that tolerates errors may have met a range that is not here yet.
+        // Also checked after a result: code that tolerates errors may have met a range that was not fetched
+        // yet.
         let (mut ranges, mut files) = (Vec::new(), Vec::new());
         opened.source.lacks(&mut ranges, &mut files);
         if !ranges.is_empty() || !files.is_empty() {
@@ -122,13 +124,13 @@ impl Session {
         match result {
             Ok(value) => Ok(json!({"ok": value})),
             Err(error) if error.is_need() => {
-                Err(Error::invalid("an operation that needs nothing did not end"))
+                Err(Error::invalid("an operation failed for missing bytes, but named none"))
             }
             Err(error) => Err(error),
         }
     }
 
-    /// Adds a file: one to open, or one that `parent` leads to by `name`, which may be missing.
+    /// Adds a file: one to open, or one to which `parent` refers by the name `link`, which may be missing.
     fn add_source(&mut self, request: &Value) -> Result<Value> {
         let name = text(request, "name").map(str::to_owned);
         let parent = match request.get("parent") {
@@ -144,7 +146,8 @@ impl Session {
             return Ok(json!({"ok": null}));
         }
         let size = count(request, "size")?;
-        self.last = self.last.checked_add(1).ok_or_else(|| Error::limit("2^32 files"))?;
+        self.last =
+            self.last.checked_add(1).ok_or_else(|| Error::limit("more than 2^32 files were opened"))?;
         // Versions of a file may be unknown, so each open file has blocks of its own in the cache.
         let identity = format!("{}:{}", self.last, name.as_deref().unwrap_or_default());
         let made = Hosted::new(self.last, size, identity);
@@ -156,14 +159,14 @@ impl Session {
             return Ok(answer);
         };
         let kept = parent.set_sibling(link, Some(made));
-        let kept = kept.ok_or_else(|| Error::invalid("a file that was missing before"))?;
+        let kept = kept.ok_or_else(|| Error::invalid("the file was reported as missing before"))?;
         self.sources.insert(kept.id, Arc::clone(&kept));
         Ok(json!({"ok": kept.id}))
     }
 
     fn close(&mut self, id: u32) {
         self.files.remove(&id);
-        // The sources that are left belong to open files, or to files that these lead to.
+        // The sources that remain belong to open files, or to files to which these refer.
         self.sources.remove(&id);
         let mut used = HashSet::new();
         self.files.values().for_each(|opened| opened.source.all(&mut used));
@@ -226,7 +229,7 @@ impl Opened {
         match (text(request, "path"), request.get("address")) {
             (Some(path), _) => Ok(path.to_owned()),
             (None, Some(_)) => Ok(format!("\0{}", count(request, "address")?)),
-            _ => Err(Error::invalid("a request without `path` or `address`")),
+            _ => Err(Error::invalid("the request lacks `path` or `address`")),
         }
     }
 
@@ -277,7 +280,7 @@ impl Opened {
         Ok(described.into())
     }
 
-    /// Describes the links of a group with the objects that they lead to.
+    /// Describes the links of a group with the objects to which they lead.
     fn members(&mut self, request: &Value) -> Result<Value> {
         let object = self.object(request)?;
         object.file().prefetch(&object, false, Some(1))?;
@@ -320,8 +323,12 @@ fn attributes(object: &Object, buffers: &mut Vec<Vec<u8>>) -> Result<Value> {
     let mut all = Vec::new();
     for (name, attribute) in object.each_attribute()? {
         let described = attribute.and_then(|attribute| {
-            let elements =
-                narrow(attribute.dataspace.elements().ok_or_else(|| Error::limit("2^64 elements"))?)?;
+            let elements = narrow(
+                attribute
+                    .dataspace
+                    .elements()
+                    .ok_or_else(|| Error::limit("the attribute has 2^64 or more elements"))?,
+            )?;
             let dtype = describe::datatype(&attribute.datatype)?;
             let shape = describe::shape(&attribute.dataspace, attribute.dataspace.dims());
             let column = Columns::new(file, buffers).add(&attribute.datatype, attribute.data, elements)?;
@@ -348,10 +355,8 @@ fn read(dataset: &Dataset, request: &Value, buffers: &mut Vec<Vec<u8>>) -> Resul
     let elements = selection.count(dataset.dims()).map_err(|error| dataset.name(error))?;
     let stored = elements.checked_mul(dataset.datatype().size).filter(|bytes| *bytes <= MAX_READ_BYTES);
     let stored = stored.ok_or_else(|| {
-        let message = format!(
-            "{elements} elements of {} bytes are more than one read returns",
-            dataset.datatype().size
-        );
+        let message =
+            format!("{elements} elements of {} bytes exceed the limit of one read", dataset.datatype().size);
         dataset.name(Error::limit(message).advise("read a smaller part"))
     })?;
     let mut bytes = zeros(narrow(stored)?)?;
@@ -406,7 +411,7 @@ fn selection(dataset: &Dataset, request: &Value) -> Result<(Selection, Vec<u64>)
         }
     });
     let axes: Option<Vec<Axis>> = axes.collect();
-    Ok((Selection::Axes(axes.ok_or_else(|| Error::invalid("a part beyond 2^64"))?), shape))
+    Ok((Selection::Axes(axes.ok_or_else(|| Error::invalid("the selection ends beyond 2^64"))?), shape))
 }
 
 #[cfg(test)]

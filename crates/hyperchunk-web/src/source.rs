@@ -1,4 +1,5 @@
-//! Files whose bytes JavaScript fetches: a read of bytes that are not here yet notes them, and fails.
+//! Files whose bytes JavaScript fetches: a read of bytes that were not fetched yet records their ranges, and
+//! fails.
 
 use bytes::{Bytes, BytesMut};
 use hyperchunk::io::{Counters, Land, Remote, RemoteOptions, RequestCost, Source};
@@ -11,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// Maximum number of requests in flight: as many as browsers make to one server over HTTP/1.1.
 const CONNECTIONS: usize = 6;
 
-/// A file of the host.
+/// A file whose bytes JavaScript, the host, provides.
 #[derive(Debug)]
 pub(crate) struct Hosted {
     pub(crate) id: u32,
@@ -30,7 +31,7 @@ struct State {
     pieces: HashMap<u32, BTreeMap<u64, Bytes>>,
     /// Ranges that the running operation lacks.
     missing: Vec<Range<u64>>,
-    /// Files that this one names; `None` for files that the host does not find.
+    /// Files to which this one refers; `None` for files that the host does not find.
     siblings: HashMap<String, Option<Arc<Hosted>>>,
     /// Names of files that the running operation lacks.
     unknown: Vec<String>,
@@ -54,7 +55,7 @@ impl Hosted {
         self.lock().pieces.entry(operation).or_default().insert(offset, bytes.into());
     }
 
-    /// Begins, or runs again, an operation.
+    /// Begins an operation, or runs it again.
     pub(crate) fn begin(&self, operation: u32) {
         self.operation.store(operation, Ordering::Relaxed);
         let mut state = self.lock();
@@ -72,7 +73,8 @@ impl Hosted {
         self.siblings().iter().for_each(|sibling| sibling.end(operation));
     }
 
-    /// Adds the ranges and files that the running operation lacked, of this file and of the files that it names.
+    /// Adds the ranges and files that the running operation lacked, of this file and of the files to which it
+    /// refers.
     pub(crate) fn lacks(&self, ranges: &mut Vec<(u32, Range<u64>)>, files: &mut Vec<(u32, String)>) {
         let state = self.lock();
         ranges.extend(state.missing.iter().map(|range| (self.id, range.clone())));
@@ -81,7 +83,7 @@ impl Hosted {
         self.siblings().iter().for_each(|sibling| sibling.lacks(ranges, files));
     }
 
-    /// Adds the numbers of this file and of the files that it leads to.
+    /// Adds the numbers of this file and of the files to which it refers.
     pub(crate) fn all(&self, numbers: &mut HashSet<u32>) {
         if numbers.insert(self.id) {
             self.siblings().iter().for_each(|sibling| sibling.all(numbers));
@@ -92,13 +94,13 @@ impl Hosted {
         self.lock().siblings.values().flatten().map(Arc::clone).collect()
     }
 
-    /// Stores the answer of the host about a file that this one names; returns the file. The first answer stays: the
-    /// reader may have opened it.
+    /// Stores the answer of the host about a file to which this one refers; returns the file. The first
+    /// answer stays: the reader may have opened that file.
     pub(crate) fn set_sibling(&self, name: &str, file: Option<Arc<Self>>) -> Option<Arc<Self>> {
         self.lock().siblings.entry(name.to_owned()).or_insert(file).clone()
     }
 
-    /// Returns a range, if all of it is here.
+    /// Returns a range, if all of it was fetched.
     fn find(&self, state: &State, range: &Range<u64>) -> Option<Bytes> {
         let pieces = state.pieces.get(&self.operation.load(Ordering::Relaxed))?;
         let length = usize::try_from(range.end.checked_sub(range.start)?).ok()?;
@@ -121,7 +123,7 @@ impl Hosted {
         Some(whole.freeze())
     }
 
-    /// Returns ranges, or notes the ones that are not here.
+    /// Returns ranges, or records the ones that were not fetched.
     fn take(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         let mut state = self.lock();
         let mut found = Vec::with_capacity(ranges.len());
@@ -196,7 +198,7 @@ impl Remote for Hosted {
             Some(Some(file)) => Ok(Arc::clone(file) as Arc<dyn Source>),
             Some(None) => {
                 let message =
-                    format!("it leads to the file `{name}`, which is not there, or may not be opened");
+                    format!("it refers to the file `{name}`, which does not exist or may not be opened");
                 Err(Error::new(ErrorKind::NotFound, message))
             }
             None => {

@@ -1,11 +1,11 @@
 //! Companion files: a file's index, its statistics, other layouts of its datasets, the logs of its store.
-//! They change the data that a reader sees, so each is opened here and is trusted only if its maker could
-//! have changed the file itself.
+//! They change the data that a reader sees, so each is opened here and is trusted only if the user who made
+//! it could have changed the file itself.
 //!
 //! A trusted companion is a regular file, not a symbolic link. It belongs to root, to the reader or to the
 //! file's owner, and others cannot write to it. The same holds for each folder between it and the file's
 //! folder, which may be a symbolic link of one of these users. In a world-writable folder such as `/tmp`,
-//! this tells your own index of your file from another user's.
+//! this distinguishes your own index of your file from another user's.
 //!
 //! **Invariant:** opening a companion never blocks (as for a pipe without a writer) and never follows a
 //! symbolic link to a file.
@@ -40,7 +40,7 @@ pub struct Trust {
     folder: Option<PathBuf>,
 }
 
-/// Owner, group and mode of a file: they say who may change it.
+/// Owner, group and mode of a file, which determine who may change it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Permissions {
     user: u32,
@@ -66,7 +66,7 @@ pub fn is_own(opened: &LocalFile) -> bool {
     opened.as_file().metadata().is_ok_and(|metadata| Permissions::of(&metadata).user == reader())
 }
 
-/// Returns the effective user of this process.
+/// Returns the effective user id of this process.
 #[cfg(unix)]
 pub(crate) fn reader() -> u32 {
     // SAFETY: geteuid cannot fail and has no memory effects.
@@ -86,8 +86,8 @@ impl Trust {
         Self::new(metadata.as_ref(), path)
     }
 
-    /// Creates the rules for companions of the file at a path. If the file does not exist, its folder of
-    /// logs stands for it.
+    /// Creates the rules for companions of the file at a path. If the file does not exist, the owner and
+    /// permissions of its store's folder are used instead.
     #[must_use]
     pub fn for_path(path: &Path) -> Self {
         let metadata = std::fs::metadata(path);
@@ -102,12 +102,12 @@ impl Trust {
         Self::new(std::fs::metadata(path).ok().as_ref(), path)
     }
 
-    /// Returns whether there is a file whose permissions count.
+    /// Returns whether the rules include a file's owner and permissions.
     pub fn has_file(&self) -> bool {
         self.file.is_some()
     }
 
-    /// Creates the rules for a cache: only the reader's files and root's.
+    /// Creates the rules for a cache: only files of the reader or root are trusted.
     #[must_use]
     pub fn for_reader() -> Self {
         Self::default()
@@ -154,8 +154,8 @@ impl Trust {
         Ok(Some(LocalFile::of(file, &metadata)))
     }
 
-    /// Returns whether there is a folder at `path`. It may be reached through a trusted user's symbolic
-    /// link.
+    /// Returns whether there is a trusted folder at `path`. It may be reached through a trusted user's
+    /// symbolic link.
     ///
     /// # Errors
     /// As [`Trust::open`].
@@ -164,7 +164,7 @@ impl Trust {
             .and_then(|found| found.map_or(Ok(false), |found| self.check(path, &found).map(|()| true)))
     }
 
-    /// As [`Trust::folder`], but others may write to it.
+    /// Does the same as [`Trust::folder`], but also trusts a folder that others may write to.
     ///
     /// # Errors
     /// As [`Trust::open`].
@@ -195,26 +195,27 @@ impl Trust {
         Ok(Some(metadata))
     }
 
-    /// Makes a folder beside the file at `of`, unless there is a trusted one.
+    /// Creates a folder beside the file at `of`, unless there is a trusted one.
     ///
     /// # Errors
-    /// Invalid if there is one that others could have made or may write to, with the reason; Io from the
-    /// system.
+    /// Invalid if there is one that is not trusted, with the reason; NotFound or Io from the system.
     pub fn make_folder(&self, path: &Path, of: &Path) -> Result<()> {
         if self.folder(path)? {
             return Ok(());
         }
-        // Not below a folder link that another user planted.
+        // `Folder::of` refuses a path through a symbolic link that another user planted.
         let made = crate::output::Folder::of(path).and_then(|(folder, name)| folder.make(&name, 0o777));
         match made {
             Ok(()) => tighten(path, of),
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
             Err(error) => {
                 let kind = if is_absent(&error) { ErrorKind::NotFound } else { ErrorKind::Io };
-                return Err(Error::new(kind, format!("cannot make the folder: {error}")).file(path.display()));
+                return Err(
+                    Error::new(kind, format!("cannot create the folder: {error}")).file(path.display())
+                );
             }
         }
-        // Another program made it at the same time, or put its own there.
+        // Another program may have created it at the same time, or put its own there.
         self.folder(path).map(drop)
     }
 
@@ -246,7 +247,7 @@ impl Trust {
     pub(crate) fn check_mode(&self, path: &Path, metadata: &Metadata) -> Result<()> {
         let found = Permissions::of(metadata);
         if found.mode & 0o022 & !self.may_write(found.group) != 0 {
-            let expected = "what others cannot write to";
+            let expected = "a file or folder that others cannot write to";
             return Err(unfit(path, expected, &format!("permissions {:03o}", found.mode & 0o777)));
         }
         Ok(())
@@ -262,8 +263,8 @@ impl Trust {
 
     fn check_owner(&self, path: &Path, found: Permissions) -> Result<()> {
         if !self.is_known(found.user) && !self.is_of_the_group(found) {
-            let expected = "what belongs to you, to root or to the owner of the file that it lies beside";
-            return Err(unfit(path, expected, &format!("what belongs to user {}", found.user)));
+            let expected = "that it belongs to you, to root or to the owner of the file beside it";
+            return Err(unfit(path, expected, &format!("that it belongs to user {}", found.user)));
         }
         Ok(())
     }
@@ -279,7 +280,8 @@ impl Trust {
         user == reader()
     }
 
-    /// Returns the write permissions that do not matter: users with them may write to the file itself.
+    /// Returns the write permissions that a companion may grant, because these users may write to the file
+    /// itself.
     fn may_write(&self, group: u32) -> u32 {
         match self.file {
             Some(file) if file.mode & 0o002 != 0 => 0o022,
@@ -288,8 +290,9 @@ impl Trust {
         }
     }
 
-    /// Returns whether it was made by a member of the group that may write to the file. In a folder that
-    /// others may write to, a file gets that group even if its maker is not a member.
+    /// Returns whether a companion was made by a member of the group that may write to the file. In a folder
+    /// that others may write to, a file may get that group even if its maker is not a member, so such folders
+    /// do not count.
     fn is_of_the_group(&self, found: Permissions) -> bool {
         let shared = self.file.is_some_and(|file| file.mode & 0o020 != 0 && file.group == found.group);
         shared
@@ -336,7 +339,7 @@ pub fn open_of_store(path: &Path, name: &Path) -> Result<LocalFile> {
     let depth = name.strip_prefix(&folder).map_or(1, |rest| rest.components().count());
     let found = Trust::for_path(path).open(name, depth)?;
     found.ok_or_else(|| {
-        Error::new(ErrorKind::NotFound, "cannot open the file: there is none").file(name.display())
+        Error::new(ErrorKind::NotFound, "cannot open the file: it does not exist").file(name.display())
     })
 }
 
@@ -364,11 +367,12 @@ pub fn owner_of_log(log: &Path) -> Option<PathBuf> {
     Some(folder.with_file_name(name))
 }
 
-/// Refuses to replace a file in the place of a companion that is something else: one that does not begin with
-/// `signature`. A symbolic link is replaced, not written through.
+/// Checks that a companion may be written at `path`: that there is no file, or one that begins with
+/// `signature`. A symbolic link is accepted, since it is replaced and not followed.
 ///
 /// # Errors
-/// Exists, with `one` as the name of such a companion with its article, and `way` out.
+/// Exists for another file. In the message, `one` names such a companion, with its article, and `way` says
+/// what the user can do.
 pub fn check_replaced(path: &Path, signature: &[u8], one: &str, way: &str) -> Result<()> {
     use std::io::Read as _;
     let Ok(found) = std::fs::symlink_metadata(path) else { return Ok(()) };
@@ -383,15 +387,13 @@ pub fn check_replaced(path: &Path, signature: &[u8], one: &str, way: &str) -> Re
         Ok(_) => "a file that is something else".to_owned(),
         Err(error) => format!("a file that cannot be read ({error})"),
     };
-    let message = format!(
-        "cannot write {}: expected {one}, which is made anew, or nothing there, got {got}; {way}",
-        path.display()
-    );
+    let message =
+        format!("cannot write {}: expected {one} to replace, or no file, got {got}; {way}", path.display());
     Err(Error::new(ErrorKind::Exists, message).with_os_code(crate::io::local::EXISTS))
 }
 
 /// Start of the messages about companions that are not trusted.
-const DISTRUST: &str = "cannot use what lies beside the file: ";
+const DISTRUST: &str = "cannot use the companion of the file: ";
 
 /// Returns whether a message is about a companion that is not trusted, of which the user was warned.
 #[must_use]
@@ -401,7 +403,7 @@ pub fn is_distrust(message: &str) -> bool {
 
 fn unfit(path: &Path, expected: &str, got: &str) -> Error {
     let message = format!(
-        "{DISTRUST}expected {expected}, got {got}; make it anew, or change whose it is (chown, chmod)"
+        "{DISTRUST}expected {expected}, got {got}; create it again, or change its owner or permissions (chown, chmod)"
     );
     Error::new(ErrorKind::Invalid, message).file(path.display())
 }
@@ -432,11 +434,11 @@ fn is_link(_: &std::io::Error) -> bool {
     false
 }
 
-static SAY: RwLock<Say> = RwLock::new(|text| {
+static WARNING_CALLBACK: RwLock<Say> = RwLock::new(|text| {
     // If this fails, there is no way to report it.
     let _ = writeln!(std::io::stderr(), "hyperchunk: warning: {text}");
 });
-static SAID: Mutex<Option<HashSet<String>>> = Mutex::new(None);
+static SHOWN_WARNINGS: Mutex<Option<HashSet<String>>> = Mutex::new(None);
 
 /// Callback that shows a warning to the user.
 pub type Say = fn(&str);
@@ -445,19 +447,19 @@ pub type Say = fn(&str);
 /// any thread, with locks held: it must not read a file, nor wait for a thread that does. By default, a
 /// line goes to standard error.
 pub fn set_warning(say: Say) -> Say {
-    std::mem::replace(&mut *SAY.write().unwrap_or_else(PoisonError::into_inner), say)
+    std::mem::replace(&mut *WARNING_CALLBACK.write().unwrap_or_else(PoisonError::into_inner), say)
 }
 
 /// Warns the user that a companion is not used, once for each.
 pub(crate) fn warn(what: &str, error: &Error) {
     let text = format!("{what} is not used: {error}");
-    let mut said = SAID.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut said = SHOWN_WARNINGS.lock().unwrap_or_else(PoisonError::into_inner);
     let said = said.get_or_insert_with(HashSet::new);
     let quiet = std::env::var_os("HYPERCHUNK_ERRORS").is_some_and(|value| value == "quiet");
     if quiet || said.len() >= MAX_WARNINGS || !said.insert(text.clone()) {
         return;
     }
-    let say = *SAY.read().unwrap_or_else(PoisonError::into_inner);
+    let say = *WARNING_CALLBACK.read().unwrap_or_else(PoisonError::into_inner);
     say(&Printable::new(&text).to_string());
 }
 

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 /// Maximum size of a file with a digest. Larger files are identified by their times alone.
 pub const MAX_FILE_BYTES: u64 = 1 << 30;
-/// Size of a piece, which one thread reads and hashes.
+/// Number of bytes that a thread reads and hashes at a time.
 const PIECE_BYTES: u64 = 1 << 20;
 /// Resolution of a file system's clock. Some old file systems have whole seconds, which this does not cover.
 const CLOCK_RESOLUTION: Duration = Duration::from_millis(20);
@@ -65,7 +65,8 @@ pub fn of(source: &dyn Source) -> Result<Option<(Identity, String)>> {
 /// Computes the digest of the size and the pieces' digests.
 fn digest(source: &dyn Source, size: u64) -> Result<String> {
     let pieces = size.div_ceil(PIECE_BYTES);
-    let count = usize::try_from(pieces).map_err(|_| Error::limit("larger than the address space"))?;
+    let count =
+        usize::try_from(pieces).map_err(|_| Error::limit("the file is larger than the address space"))?;
     let digests = Mutex::new(vec![[0_u8; 32]; count]);
     spread(os::processors().min(count).max(1), 0..pieces, Vec::new, |bytes: &mut Vec<u8>, number| {
         let start = number * PIECE_BYTES;
@@ -86,7 +87,7 @@ fn digest(source: &dyn Source, size: u64) -> Result<String> {
     Ok(whole.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Waits until later writes get another time than earlier ones.
+/// Waits until the last change is older than the clock's resolution, so that a later write gets another time.
 fn settle(source: &dyn Source) {
     let Some(metadata) = source.file().and_then(|file| file.metadata().ok()) else { return };
     if let Some(age) = os::last_change(&metadata).and_then(|changed| changed.elapsed().ok()) {
@@ -94,8 +95,8 @@ fn settle(source: &dyn Source) {
     }
 }
 
-/// Returns the device and inode of a local file. `None` on systems without a time of the last change: there a change
-/// during the read goes unnoticed.
+/// Returns the device and inode of a local file. `None` on systems without a time of the last change, where a
+/// change during the read would not be noticed.
 fn place(source: &dyn Source) -> Option<(u64, u64)> {
     os::identity(&source.file()?.metadata().ok()?)
 }

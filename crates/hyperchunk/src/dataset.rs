@@ -77,7 +77,7 @@ impl Dataset {
         &self.0.header.datatype
     }
 
-    /// Returns the address of the committed datatype that it uses.
+    /// Returns the address of its committed datatype, if it uses one.
     #[must_use]
     pub fn committed(&self) -> Option<u64> {
         self.0.header.committed
@@ -121,7 +121,7 @@ impl Dataset {
     /// Returns the number of elements.
     ///
     /// # Errors
-    /// Limit if more than 2⁶⁴ - 1.
+    /// Limit if there are more than 2⁶⁴ - 1.
     ///
     /// # Examples
     /// ```
@@ -140,7 +140,7 @@ impl Dataset {
             }
             other => other.elements(),
         };
-        elements.ok_or_else(|| self.name(Error::limit("more than 2^64 elements")))
+        elements.ok_or_else(|| self.name(Error::limit("more than 2^64 - 1 elements")))
     }
 
     /// Returns the layout of its data.
@@ -191,10 +191,10 @@ impl Dataset {
         &self.0.header.fill
     }
 
-    /// Returns an element that was never written, as stored; zeros where no fill value was defined.
+    /// Returns the fill value in the file's datatype; zeros if none is defined.
     ///
     /// # Errors
-    /// Corrupt if it does not have the size of an element.
+    /// Corrupt if the stored fill value does not have the size of an element.
     ///
     /// # Examples
     /// ```
@@ -210,15 +210,15 @@ impl Dataset {
         match &self.0.header.fill.value {
             FillWhen::User(bytes) if bytes.len() == size => Ok(bytes.clone()),
             FillWhen::User(bytes) if !bytes.is_empty() => {
-                let message = format!("a fill value of {} bytes for elements of {size}", bytes.len());
+                let message = format!("a fill value of {} bytes for elements of {size} bytes", bytes.len());
                 Err(self.name(Error::corrupt(message)))
             }
             _ => crate::room::zeros(size).map_err(|error| self.name(error)),
         }
     }
 
-    /// Returns the value that unwritten elements read as: the fill value, but zeros where it must never be
-    /// written, as in libhdf5. `None` for zeros.
+    /// Returns the value that unwritten elements are read as: the fill value, or zeros if none is defined or
+    /// the fill time is `H5D_FILL_TIME_NEVER`, as in libhdf5. `None` means zeros.
     ///
     /// # Errors
     /// As [`Dataset::fill_bytes`].
@@ -250,7 +250,7 @@ impl Dataset {
         self.0.sharded.as_deref()
     }
 
-    /// Returns the number of pieces of its data in a sharded store, if it is in one and the number is known.
+    /// Returns the number of separately written pieces of its data in a sharded store, if it is known.
     #[must_use]
     pub fn pieces(&self) -> Option<u64> {
         self.0.sharded.as_ref().and_then(|sharded| sharded.pieces())
@@ -262,11 +262,11 @@ impl Dataset {
         &self.0.mappings
     }
 
-    /// Returns all stored chunks, in order of their place.
+    /// Returns all stored chunks, in row-major order of their scaled coordinates.
     ///
     /// # Errors
-    /// If their index cannot be read; Unsupported for a dataset of a sharded store, whose data are no
-    /// chunks of the file.
+    /// If their index cannot be read; Unsupported for a dataset of a sharded store, whose data are not stored
+    /// in chunks of the file.
     ///
     /// # Examples
     /// ```
@@ -281,18 +281,23 @@ impl Dataset {
     /// ```
     pub fn chunks(&self) -> Result<Vec<Chunk>> {
         if self.0.sharded.is_some() {
-            let message = "the dataset is in a sharded store: its chunks are pieces of logs, not of the file";
+            let message =
+                "the dataset is in a sharded store: its data are stored in logs, not in chunks of the file";
             return Err(self.name(Error::unsupported(message)));
         }
         crate::read::all_chunks(self)
     }
 
-    /// Returns all stored chunks, and the extents of their index as far as they are certain.
+    /// Returns all stored chunks, and the file extents of their index that are known for certain.
     pub(crate) fn chunks_and_extents(&self) -> Result<(Vec<Chunk>, Vec<Extent>)> {
         crate::read::all_chunks_and_extents(self)
     }
 
-    /// Returns the places in the chunk grid with written data.
+    /// Returns the scaled coordinates of the chunks that contain written data.
+    ///
+    /// # Errors
+    /// As [`Dataset::chunks`]; for a sharded store, the reason why it cannot be read, or Limit for too many
+    /// chunks.
     pub fn touched(&self) -> Result<Vec<Vec<u64>>> {
         match (&self.0.sharded, self.chunked()) {
             (Some(sharded), Some(chunked)) => {
@@ -303,9 +308,10 @@ impl Dataset {
         }
     }
 
-    /// Returns where a part of the data is stored, the elements with indices `rows` of `axis`: for each layer of
-    /// chunks with some of them, its place in the grid and a digest of its chunks' addresses, sizes and filter masks.
-    /// Of other layouts, one digest. Empty for data that are not in the file.
+    /// Returns a fingerprint of where the elements with indices `rows` on `axis` are stored. Chunked: for
+    /// each chunk index on `axis` that `rows` touches, that index and a hash of its chunks' coordinates,
+    /// addresses, sizes and filter masks. Contiguous: `(0, address)`. Empty for other layouts and for sharded
+    /// stores.
     ///
     /// # Errors
     /// If the chunk index cannot be read; Invalid if there is no such axis.
@@ -315,9 +321,9 @@ impl Dataset {
                 self.name(Error::invalid(format!("no axis {axis} in {} dimensions", self.dims().len())))
             );
         }
-        let digest = |of: &[Chunk]| {
+        let digest = |chunks: &[Chunk]| {
             let mut hasher = DefaultHasher::new();
-            for chunk in of {
+            for chunk in chunks {
                 (&chunk.scaled, chunk.address, chunk.size, chunk.filter_mask).hash(&mut hasher);
             }
             hasher.finish()
@@ -343,7 +349,7 @@ impl Dataset {
     /// Returns the stored bytes of a chunk.
     ///
     /// # Errors
-    /// Truncated or Io; Limit if it is larger than chunks may be; as [`Dataset::chunks`].
+    /// Truncated or Io; Limit if it is larger than the maximum chunk size; as [`Dataset::chunks`].
     ///
     /// # Examples
     /// ```
@@ -378,7 +384,7 @@ impl Dataset {
     }
 }
 
-/// Returns whether a source in the file itself exists.
+/// Returns whether a virtual dataset's source, a dataset of the same file, exists.
 fn is_there(file: &File, source: &VirtualMapping) -> Result<bool> {
     let Some(path) = source.dataset.parts.first() else { return Ok(false) };
     match file.root()?.group()?.get(path.as_bytes()) {
@@ -388,8 +394,9 @@ fn is_there(file: &File, source: &VirtualMapping) -> Result<bool> {
     }
 }
 
-/// Finds the data of a dataset of a sharded store, and completes its header. If the store is gone, but the
-/// parts that libhdf5 reads are not, the dataset is treated as an ordinary one.
+/// Finds the data of a dataset of a sharded store, and completes its header. If the store is missing but the
+/// virtual sources or external files that libhdf5 would read exist, the dataset is treated as an ordinary
+/// one.
 fn sharded(
     object: &Object,
     header: &mut DatasetHeader,
@@ -407,7 +414,8 @@ fn sharded(
         return Ok(Some(sharded));
     }
     let is_readable = match mappings.first() {
-        // A virtual dataset copied into another file has lost its blocks, and would read as fill values.
+        // A virtual dataset that was copied into another file has lost its source blocks, and would be
+        // read as fill values.
         Some(first) => is_there(file, first)?,
         None => header.external.len() > 1,
     };

@@ -2,9 +2,9 @@
 //!
 //! *Raw* digests use elements as they are stored. Types with parts that mean nothing outside their file
 //! (sequences, references) have a *canonical* digest: numbers little-endian, sequences as their count and
-//! elements, strings as their length and bytes, references as the address of the target's object header. In
-//! it, null sequences and strings count as empty ones, as for most readers; a second digest records which
-//! ones are null.
+//! elements, strings as their length and bytes, references as the address of the target's object header. It
+//! treats null sequences and strings as empty ones, as most readers do; a second digest records which ones
+//! are null.
 
 use crate::heap::Sequences;
 use crate::slabs::slabs;
@@ -17,19 +17,19 @@ use hyperchunk_format::select::Selection;
 use sha2::{Digest as _, Sha256};
 
 /// Number of bytes read at a time.
-const AT_ONCE: u64 = 16 << 20;
+const SLAB_BYTES: u64 = 16 << 20;
 
-/// Function that describes a reference's target in bytes.
+/// Function that returns bytes that identify a reference's target.
 pub(crate) type Follow<'a> = dyn Fn(&Reference) -> Vec<u8> + 'a;
 
-/// A digest, and the form of the values.
+/// A digest, and the form of the values that it was computed from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Digest {
     /// The digest in hexadecimal, or `null` for a null dataspace.
     pub digest: String,
     /// `raw` or `canonical`.
     pub form: &'static str,
-    /// Digest of the null flags of sequences and strings of any length: a byte for each, in the order of
+    /// Digest of the null flags of variable-length sequences and strings: a byte for each, in the order of
     /// the elements, 1 for null and 0 for others. `None` if no element is null.
     pub nulls: Option<String>,
 }
@@ -41,12 +41,14 @@ pub struct Digest {
 pub fn dataset(dataset: &Dataset, max_bytes: u64) -> Result<Digest> {
     let size = dataset.elements()?.checked_mul(dataset.datatype().size);
     if size.is_none_or(|size| size > max_bytes) {
-        return Err(dataset.name(Error::limit(format!("more than {max_bytes} bytes of data"))));
+        return Err(
+            dataset.name(Error::limit(format!("the dataset has more than {max_bytes} bytes of data")))
+        );
     }
     digest_dataset(dataset, None)
 }
 
-/// Computes the digest of a dataset of any size; `follow` describes the targets of references.
+/// Computes the digest of a dataset of any size; `follow` returns the bytes that stand for a reference.
 pub fn dataset_following(dataset: &Dataset, follow: &Follow<'_>) -> Result<Digest> {
     digest_dataset(dataset, Some(follow))
 }
@@ -67,14 +69,14 @@ pub(crate) fn parts_following(dataset: &Dataset, parts: &[Selection], follow: &F
 fn read_part(dataset: &Dataset, part: &Selection, buffer: &mut Vec<u8>) -> Result<()> {
     let bytes = part.count(dataset.dims())?.checked_mul(dataset.datatype().size);
     let bytes = bytes.and_then(|bytes| usize::try_from(bytes).ok());
-    room::resize(buffer, bytes.ok_or_else(|| Error::limit("larger than the address space"))?)?;
+    room::resize(buffer, bytes.ok_or_else(|| Error::limit("a selection larger than the address space"))?)?;
     dataset.read(part, buffer)
 }
 
-/// Checks that all that elements refer to in the global heap is there.
+/// Checks that all global heap objects that elements refer to can be read.
 ///
 /// # Errors
-/// If it is not.
+/// If one of them cannot.
 pub(crate) fn check_elements(file: &File, datatype: &Datatype, elements: &[u8]) -> Result<()> {
     Hasher::new(file, datatype, Some(&|_| Vec::new()))?.update(elements)
 }
@@ -83,9 +85,12 @@ pub(crate) fn check_elements(file: &File, datatype: &Datatype, elements: &[u8]) 
 pub fn elements_following(dataset: &Dataset, follow: &Follow<'_>) -> Result<Vec<[u8; 32]>> {
     let mut hasher = Hasher::new(dataset.object().file(), dataset.datatype(), Some(follow))?;
     let (mut digests, mut buffer) = (Vec::new(), Vec::new());
-    for slab in slabs(dataset, AT_ONCE) {
+    for slab in slabs(dataset, SLAB_BYTES) {
         let bytes = usize::try_from(slab.count(dataset.dims())? * dataset.datatype().size);
-        room::resize(&mut buffer, bytes.map_err(|_| Error::limit("larger than the address space"))?)?;
+        room::resize(
+            &mut buffer,
+            bytes.map_err(|_| Error::limit("a selection larger than the address space"))?,
+        )?;
         dataset.read(&slab, &mut buffer)?;
         for element in buffer.chunks_exact(hasher.size.max(1)) {
             hasher.update(element).map_err(|error| dataset.name(error))?;
@@ -109,10 +114,13 @@ fn digest_dataset(dataset: &Dataset, follow: Option<&Follow<'_>>) -> Result<Dige
     let file = dataset.object().file();
     let mut hasher = Hasher::new(file, dataset.datatype(), follow)?;
     let mut buffer = Vec::new();
-    for slab in slabs(dataset, AT_ONCE) {
+    for slab in slabs(dataset, SLAB_BYTES) {
         let count = slab.count(dataset.dims())?;
         let bytes = usize::try_from(count * dataset.datatype().size);
-        room::resize(&mut buffer, bytes.map_err(|_| Error::limit("larger than the address space"))?)?;
+        room::resize(
+            &mut buffer,
+            bytes.map_err(|_| Error::limit("a selection larger than the address space"))?,
+        )?;
         dataset.read(&slab, &mut buffer)?;
         hasher.update(&buffer).map_err(|error| dataset.name(error))?;
     }
@@ -127,7 +135,7 @@ pub fn attribute(file: &File, attribute: &Attribute) -> Result<Digest> {
     digest_attribute(file, attribute, None)
 }
 
-/// Computes the digest as [`attribute`] does; `follow` describes the targets of references.
+/// Computes the digest as [`attribute`] does; `follow` returns the bytes that stand for a reference.
 pub fn attribute_following(file: &File, attribute: &Attribute, follow: &Follow<'_>) -> Result<Digest> {
     digest_attribute(file, attribute, Some(follow))
 }
@@ -218,8 +226,9 @@ impl<'a> Hasher<'a> {
     }
 }
 
-/// Returns whether a type with this part has a canonical digest. Readers that describe types as text look
-/// for these words in it, names included; so this does, too.
+/// Returns whether a type with this part has a canonical digest. Other implementations decide this by
+/// searching for these words in a textual description of the type, which includes member names; so this does
+/// the same.
 fn is_canonical(part: &Datatype) -> bool {
     let words: [&[u8]; 4] = [b"vl<", b"vstr", b"ref", b"complex"];
     let has_word = |name: &[u8]| words.iter().any(|word| name.windows(word.len()).any(|part| part == *word));
@@ -280,7 +289,7 @@ impl Form {
             Class::Reference(kind) => Self::Reference(*kind),
             Class::Compound { members } => {
                 let mut members: Vec<_> = members.iter().collect();
-                // As libhdf5 does when it converts a compound with parts in a heap.
+                // libhdf5 uses this order, too, when it converts a compound with parts in a heap.
                 members.sort_by_key(|member| member.offset);
                 let part = |offset: u64, datatype: &Datatype| {
                     let offset = usize::try_from(offset)
@@ -294,7 +303,9 @@ impl Form {
                         .collect::<Result<_>>()?,
                 )
             }
-            Class::Time { .. } => return Err(Error::unsupported("times have no canonical form")),
+            Class::Time { .. } => {
+                return Err(Error::unsupported("times have no canonical form for a digest"));
+            }
             Class::Complex { base } => Self::Array { size: size(base)?, form: Box::new(Self::new(base)?) },
             Class::Enum { base, .. } => Self::new(base)?,
             _ => {
@@ -330,7 +341,7 @@ impl Form {
                     }
                 };
                 sums.update(&element[..kept]);
-                // In pieces: a string may be as large as the file claims.
+                // In blocks, since a damaged file may claim a string of any size.
                 let mut left = element.len() - kept;
                 while left > 0 {
                     let zeros = &[0; 256][..left.min(256)];
@@ -360,7 +371,7 @@ impl Form {
                 for (offset, size, form) in parts {
                     let part = element.get(*offset..offset + size);
                     form.add(
-                        part.ok_or_else(|| Error::corrupt("a member outside its element"))?,
+                        part.ok_or_else(|| Error::corrupt("a compound member extends past its element"))?,
                         ends,
                         sequences,
                         sums,

@@ -17,35 +17,36 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// Maximum number of other files that one file keeps open.
-const KEPT: usize = 64;
+const MAX_OPEN_FILES: usize = 64;
 
-/// The other files of one file.
+/// The other files that a file names: how to find them, the policy for opening them, and a cache of open
+/// ones.
 #[derive(Debug)]
 pub(crate) struct ExternalFiles {
     /// The folder of the file that names them.
     home: Home,
     policy: ExternalPolicy,
-    hdf5: Kept<File>,
-    raw: Kept<Arc<dyn Source>>,
-    /// Where all of them were found that were ever opened, also by those files themselves.
+    hdf5: Cache<File>,
+    raw: Cache<Arc<dyn Source>>,
+    /// The paths of all other files that were ever opened, including those that such files opened in turn.
     read: OnceLock<Arc<Mutex<HashSet<PathBuf>>>>,
 }
 
-type Kept<T> = Mutex<HashMap<Key, T>>;
+type Cache<T> = Mutex<HashMap<Key, T>>;
 
-/// Identity of an open file. One that was opened without rules is not used where there are some: a link may
-/// have led it anywhere.
+/// Cache key of an open file. A file that was opened by its path alone is not used where a policy applies: a
+/// symbolic link may have led anywhere.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Key {
     /// The path by which it was opened.
     Named(PathBuf),
-    /// The path without links that was checked before the file was opened by it.
+    /// The resolved path (without symbolic links), which was checked before the file was opened by it.
     Checked(PathBuf),
 }
 
-/// What is kept of another file.
+/// A cached other file: an HDF5 file, or a source of raw data.
 trait Opened: Clone {
-    /// Returns the file on disk.
+    /// Returns the file on disk, if there is one.
     fn on_disk(&self) -> Option<&std::fs::File>;
 }
 
@@ -67,14 +68,14 @@ impl ExternalFiles {
         Self { home, policy, hdf5: Mutex::default(), raw: Mutex::default(), read: OnceLock::new() }
     }
 
-    /// Releases the locks of the open ones.
+    /// Releases the locks of the open HDF5 files.
     pub(crate) fn release_locks(&self) {
         let files: Vec<File> =
             self.hdf5.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
         files.iter().for_each(File::release_locks);
     }
 
-    /// Where the files were found that were read through this one.
+    /// Returns the paths of the files that were read through this one.
     pub(crate) fn read(&self) -> Vec<PathBuf> {
         self.found().lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
     }
@@ -83,12 +84,12 @@ impl ExternalFiles {
         self.read.get_or_init(Arc::default)
     }
 
-    /// Returns the current policy: stricter while a function's inputs are read.
+    /// Returns the current policy, which may be stricter while a function's inputs are read.
     fn policy(&self) -> ExternalPolicy {
         live::inputs_policy().map_or(self.policy, |inputs| inputs.max(self.policy))
     }
 
-    /// Opens the HDF5 file of that name.
+    /// Opens an HDF5 file by the name that `from` contains.
     pub(crate) fn open(&self, from: &File, name: &Name) -> Result<File> {
         let found = match self.sibling(from, name, &self.hdf5, |source, path| {
             File::from_source(source, Some(path.to_owned()), from.options())
@@ -109,16 +110,16 @@ impl ExternalFiles {
             }),
         };
         if let Ok(file) = &found {
-            // What it reads in turn is read through this one, too.
+            // Files that it reads in turn are also read through this one.
             drop(file.0.external.read.set(Arc::clone(self.found())));
         }
         found.map_err(|error| from.name(error))
     }
 
-    /// Opens the file of raw data of that name.
+    /// Opens a file of external raw data by the name that `from` contains.
     pub(crate) fn open_raw(&self, from: &File, name: &Name) -> Result<Arc<dyn Source>> {
         let open = |path: &Path, checked: Option<std::fs::File>| {
-            // The logs of a store are companions of its file, also if they are named as raw data.
+            // The logs of a store are companions of its file and must be trusted, even if named as raw data.
             let owner = companion::owner_of_log(path).filter(|owner| owner.is_file());
             let file = match (owner, checked) {
                 (Some(owner), Some(file)) => companion::check_of_store(&owner, path, &file)
@@ -136,13 +137,13 @@ impl ExternalFiles {
         found.map_err(|error| from.name(error))
     }
 
-    /// Opens the file of that name beside a file over a network, which may never name local files. `None`
-    /// if `from` is itself a local file.
+    /// Opens a file by its name relative to `from`, a file over a network, which may never name local files.
+    /// `None` if `from` is a local file.
     fn sibling<T: Clone>(
         &self,
         from: &File,
         name: &Name,
-        kept: &Kept<T>,
+        kept: &Cache<T>,
         open: impl Fn(Arc<dyn Source>, &Path) -> Result<T>,
     ) -> Option<Result<T>> {
         let remote = from.0.source.remote()?;
@@ -156,7 +157,7 @@ impl ExternalFiles {
         if upward && self.policy() != ExternalPolicy::Anywhere {
             return Some(Err(self.outside(name)));
         }
-        // A name on a server cannot become a link to another place.
+        // Names on a server are not symbolic links, so there is no path to resolve and check.
         let key = Key::Named(PathBuf::from(text));
         if let Some(file) = kept.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
             return Some(Ok(file.clone()));
@@ -164,33 +165,34 @@ impl ExternalFiles {
         let found = rounds::alone(|| match remote.sibling(text) {
             Some(source) => source.and_then(|source| open(source, &self.home.join(text))),
             None => {
-                let message = format!("it leads to the file `{name}`, and this source knows no others");
+                let message =
+                    format!("cannot open the file `{name}` that it names: its own source has no other files");
                 Err(Error::unsupported(message))
             }
         });
         Some(found.inspect(|file| keep(kept, key, file)))
     }
 
-    /// Searches for a name as libhdf5 does. An absolute name is tried as it is, then its last part beside
-    /// the file; a relative one beside the file, then in the working folder. The first place at which there
-    /// is a file decides: if the rules forbid that file, there is no other.
+    /// Searches for a file as libhdf5 does. An absolute name is tried as it is, then its last part beside
+    /// `from`; a relative one is tried beside `from`, then in the working folder. The first existing file
+    /// decides: if the policy forbids it, the search ends with an error.
     fn find<T: Opened>(
         &self,
         from: &File,
         name: &Name,
-        kept: &Kept<T>,
+        kept: &Cache<T>,
         open: impl Fn(&Path, Option<std::fs::File>) -> Result<T>,
     ) -> Result<T> {
         let given = to_path(name)?;
         if matches!(self.policy(), ExternalPolicy::Never | ExternalPolicy::Own) {
             return Err(refused(name));
         }
-        let is_free = live::inputs_policy().is_none() && self.policy == ExternalPolicy::Anywhere;
+        let is_unrestricted = live::inputs_policy().is_none() && self.policy == ExternalPolicy::Anywhere;
         let mut forbidden = None;
         for path in self.home.candidates(&given) {
-            let real = if is_free { None } else { place::resolve(&path) };
+            let real = if is_unrestricted { None } else { place::resolve(&path) };
             let key = match real {
-                _ if is_free => Key::Named(path.clone()),
+                _ if is_unrestricted => Key::Named(path.clone()),
                 Some(real) => {
                     self.check_place(from, name, &real)?;
                     Key::Checked(real)
@@ -209,7 +211,8 @@ impl ExternalFiles {
             let opened = match &key {
                 Key::Named(_) => open(&path, None),
                 Key::Checked(real) => self.open_checked(from, name, real).and_then(|file| {
-                    // Usually the same as without rules: then both see one version of it.
+                    // If the same file is already open by its path alone, use that one, so that reads with
+                    // and without a policy see the same version.
                     let before = kept.lock().unwrap_or_else(PoisonError::into_inner).get(&named).cloned();
                     let same = before.filter(|it| it.on_disk().is_some_and(|it| place::is_same(it, &file)));
                     same.map_or_else(|| open(&path, Some(file)), Ok)
@@ -227,11 +230,14 @@ impl ExternalFiles {
             }
         }
         Err(forbidden.unwrap_or_else(|| {
-            Error::new(ErrorKind::NotFound, format!("it leads to the file `{name}`, which is not there"))
+            Error::new(
+                ErrorKind::NotFound,
+                format!("cannot open the file `{name}` that it names: it does not exist"),
+            )
         }))
     }
 
-    /// Refuses a file by its path without links.
+    /// Checks the resolved path of a file against the policy.
     fn check_place(&self, from: &File, name: &Name, real: &Path) -> Result<()> {
         if live::inputs_policy().is_some() && place::is_of_the_system(real) {
             return Err(no_input(name));
@@ -245,7 +251,7 @@ impl ExternalFiles {
         if below.is_some_and(may) { Ok(()) } else { Err(self.outside(name)) }
     }
 
-    /// Opens a file whose place was checked; an error if it is another place by now.
+    /// Opens a file whose resolved path was checked; an error if there is a symbolic link on it by now.
     fn open_checked(&self, from: &File, name: &Name, real: &Path) -> Result<std::fs::File> {
         let opened = match self.policy() {
             ExternalPolicy::Anywhere => unlinked::open(real).map_err(|error| not_opened(name, &error)),
@@ -258,7 +264,7 @@ impl ExternalFiles {
         }
     }
 
-    /// Returns the error for a file outside of the folder.
+    /// Returns the error for a file outside of the folder of the file that names it.
     fn outside(&self, name: &Name) -> Error {
         if live::inputs_policy().is_some() && self.policy == ExternalPolicy::Anywhere {
             let message = format!(
@@ -272,43 +278,46 @@ impl ExternalFiles {
 
 fn no_input(name: &Name) -> Error {
     let message =
-        format!("it leads to `{name}`, which is no regular file, or one of the system's, and so no input");
+        format!("cannot use `{name}` as an input: it is no regular file, or it is in /proc, /sys or /dev");
     Error::new(ErrorKind::Refused, message)
 }
 
-/// Returns the error for a file that could not be opened after its place had been checked.
+/// Returns the error for a file that could not be opened after its path was checked.
 fn not_opened(name: &Name, error: &std::io::Error) -> Error {
     if !unlinked::is_link(error) {
         return cannot("open", error);
     }
     let message = format!(
-        "cannot open the file `{name}`: expected it where it was a moment ago, got a link there; keep it in a folder that \
-         you alone may write to"
+        "cannot open the file `{name}`: a symbolic link appeared on its path while it was opened; keep it in a \
+         folder that only you may write to"
     );
     Error::new(ErrorKind::Refused, message)
 }
 
 fn outside(name: &Name) -> Error {
-    Error::invalid(format!("it leads to the file `{name}`, outside this file's folder (option `external`)"))
+    Error::invalid(format!(
+        "cannot open the file `{name}`: it is outside this file's folder (option `external`)"
+    ))
 }
 
-/// Returns the error for a file that must not be opened.
+/// Returns the error for a file that the policy forbids to open.
 pub fn refused(name: &Name) -> Error {
-    let message =
-        format!("it leads to the file `{name}`, and other files must not be opened (option `external`)");
+    let message = format!(
+        "cannot open the file `{name}` that it names: other files must not be opened (option `external`)"
+    );
     Error::new(ErrorKind::Invalid, message)
 }
 
-fn keep<T: Clone>(kept: &Kept<T>, key: Key, file: &T) {
+fn keep<T: Clone>(kept: &Cache<T>, key: Key, file: &T) {
     let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
-    if kept.len() >= KEPT {
+    if kept.len() >= MAX_OPEN_FILES {
         kept.clear();
     }
     kept.insert(key, file.clone());
 }
 
-/// Keeps a file for reads without rules, too, unless they have one of that name.
-fn keep_new<T: Clone>(kept: &Kept<T>, key: Key, file: &T) {
+/// Caches a file for reads without a policy, too, unless they already have one of that name.
+fn keep_new<T: Clone>(kept: &Cache<T>, key: Key, file: &T) {
     kept.lock().unwrap_or_else(PoisonError::into_inner).entry(key).or_insert_with(|| file.clone());
 }
 
@@ -317,8 +326,8 @@ pub(crate) fn to_path(name: &Name) -> Result<PathBuf> {
         .ok_or_else(|| Error::unsupported(format!("the file name `{name}` is not UTF-8")))
 }
 
-/// Fills `buffer` from `offset` of a file of raw data. Bytes past its end are 0, as in libhdf5: writers
-/// extend it only as far as they wrote.
+/// Fills `buffer` from `offset` of a file of raw data. Bytes past its end are 0, as in libhdf5, because
+/// writers extend the file only as far as they wrote.
 pub(crate) fn read_raw(file: &dyn Source, offset: u64, buffer: &mut [u8]) -> Result<()> {
     let there = usize::try_from(file.size().saturating_sub(offset)).unwrap_or(usize::MAX).min(buffer.len());
     let (head, tail) = buffer.split_at_mut(there);

@@ -35,31 +35,31 @@ pub struct OpenOptions {
     pub limits: Limits,
     /// Number of threads that decode; 0 for the number of processors.
     pub threads: usize,
-    /// Other files that this one may make us read: external links and raw data, sources of virtual
-    /// datasets.
+    /// Policy for opening other files that this one names: targets of external links, external raw data,
+    /// sources of virtual datasets.
     pub external: ExternalPolicy,
-    /// Reads files that are locked, or marked as open for writing, as after a crash of the writer. The data
-    /// may be torn.
+    /// Reads files even if they are locked or marked as open for writing, for example after a crash of the
+    /// writer. The data may be inconsistent.
     pub ignore_locks: bool,
     /// Locking of local files while they are open.
     pub locking: Locking,
-    /// Follows a file that another program writes in SWMR mode: it is not locked, and torn structure is
-    /// read again.
+    /// Follows a file that another program writes in SWMR mode: the file is not kept locked, and metadata
+    /// that were read while they were overwritten are read again.
     pub swmr: bool,
-    /// Reads files that are shorter than they say. Data beyond the end are still an error.
+    /// Reads files that are shorter than their superblock says. Reading data past the end is still an error.
     pub allow_truncated: bool,
     /// Options for files over a network.
     pub remote: RemoteOptions,
-    /// Place where an index of the file is looked for.
+    /// Locations to search for an index of the file.
     pub index: IndexOption,
     /// The epoch of the file's sharded store to read, in place of the newest; the file itself need not
     /// exist.
     pub epoch: Option<u64>,
     /// Reads datasets of sharded stores as libhdf5 does: as data in external files.
     pub ignore_stores: bool,
-    /// The name of the file for the functions of live datasets, in place of its path.
+    /// File name that functions of live datasets get instead of the path.
     pub shown_as: Option<PathBuf>,
-    /// Reads datasets from their original place, even if another layout would cost less
+    /// Reads datasets from this file even if another layout of them would cost less
     /// (`hyperchunk_store::restructure`).
     pub ignore_layouts: bool,
 }
@@ -67,7 +67,7 @@ pub struct OpenOptions {
 /// Policy for opening other files that a file names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ExternalPolicy {
-    /// Any, as HDF5's own library does.
+    /// Any file, as in libhdf5.
     #[default]
     Anywhere,
     /// Files in the file's folder and below it.
@@ -75,9 +75,9 @@ pub enum ExternalPolicy {
     /// As `Beside`, except for names, and folders below the file's, that begin with a dot: the files that a
     /// server of that folder lists.
     Listed,
-    /// Only files of the file's own store: the ones that a server of this single file may read.
+    /// Only files of the file's own store. For servers of a single file.
     Own,
-    /// None.
+    /// No other files.
     Never,
 }
 
@@ -98,9 +98,9 @@ impl OpenOptions {
 pub struct File(pub(crate) Arc<Inner>);
 
 pub(crate) struct Inner {
-    /// As it was given, for messages.
+    /// The path as the caller gave it, for messages.
     pub(crate) path: Option<PathBuf>,
-    /// The path as an absolute one, since a program may change its working folder; a URL as it was given.
+    /// The absolute path, since a program may change its working folder; a URL is unchanged.
     located: Option<PathBuf>,
     pub(crate) source: Arc<dyn Source>,
     pub(crate) options: OpenOptions,
@@ -119,11 +119,11 @@ pub(crate) struct Inner {
 
 impl File {
     /// Opens a local file. If a program that edited it was interrupted in the middle of a commit, the commit is
-    /// completed first; a file that cannot be written is read as it will be then.
+    /// completed first; if the file cannot be written to, the commit's changes are applied in memory.
     ///
     /// # Errors
-    /// NotFound or Io from the system; NotHdf5; Locked if it is marked as open for writing; Truncated if it
-    /// is shorter than it says; Corrupt or Unsupported from its superblock.
+    /// NotFound or Io from the system; NotHdf5; Locked if it is locked or marked as open for writing;
+    /// Truncated if it is shorter than its superblock says; Corrupt or Unsupported from its superblock.
     ///
     /// # Examples
     /// ```
@@ -136,7 +136,7 @@ impl File {
     pub fn open(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Self> {
         let path = path.as_ref();
         if let Some(epoch) = options.epoch {
-            // The skeleton may be of another epoch, or gone.
+            // The skeleton at `path` may be of another epoch, or missing.
             let here: Arc<dyn Source> = Arc::new(Memory::new(Vec::new()));
             return Self::open_epoch_from(&here, path, epoch, options);
         }
@@ -144,7 +144,7 @@ impl File {
         let mut attempt = 1;
         loop {
             let opened = Self::from_local_file(LocalFile::open(path), path, options, waiting.as_ref());
-            // A SWMR writer may close the file between the look at its size and the one at its marks.
+            // A SWMR writer may close the file after its size was read and before its flags are.
             let closing = options.swmr
                 && match &opened {
                     Ok(file) => file.check_unchanged().is_err(),
@@ -158,7 +158,8 @@ impl File {
         }
     }
 
-    /// Opens a local file that was opened by `path`, or by what it leads to; as it is after a commit that waits.
+    /// Opens the HDF5 file in `opened`, the local file at `path`. `waiting` is an interrupted commit whose
+    /// changes are applied in memory.
     pub(crate) fn from_local_file(
         opened: Result<LocalFile>,
         path: &Path,
@@ -281,7 +282,7 @@ impl File {
         })
     }
 
-    /// Opens a damaged file, of which this superblock is assumed.
+    /// Opens a damaged file with this superblock instead of the stored one.
     pub(crate) fn assume(
         source: Arc<dyn Source>,
         path: &Path,
@@ -332,23 +333,23 @@ impl File {
         self.0.path.as_deref()
     }
 
-    /// Returns its path as an absolute one, or its URL: where it is even if the program changes its working folder.
+    /// Returns its absolute path, which stays valid if the program changes its working folder, or its URL.
     pub(crate) fn located(&self) -> Option<&Path> {
         self.0.located.as_deref()
     }
 
-    /// Returns whether the file at a path is this one, or was read through it: by external links, as a source of
-    /// virtual datasets, as raw data.
+    /// Returns whether the file at a path is this one, or was read through it: by an external link, as a
+    /// source of a virtual dataset, or as external raw data.
     #[must_use]
     pub fn has_read(&self, path: &Path) -> bool {
         let own = self.located().filter(|_| !self.is_remote()).map(Path::to_owned);
         own.into_iter().chain(self.0.external.read()).any(|read| same_file(&read, path))
     }
 
-    /// Refuses an output that is one of the files that were read through this one, before it takes their place.
+    /// Checks that an output is neither this file nor one that was read through it, which it would replace.
     ///
     /// # Errors
-    /// Invalid.
+    /// Invalid if it is one of them.
     pub fn check_unread(&self, output: &Path) -> Result<()> {
         if self.has_read(output) { Err(is_input(output)) } else { Ok(()) }
     }
@@ -383,8 +384,9 @@ impl File {
         self.0.source.size()
     }
 
-    /// Returns whether a program is writing the file, or was killed while it did: the superblock is marked (version 3,
-    /// as libhdf5 marks it with `libver="latest"`), or the journal of one of Hyperchunk's writers is beside it.
+    /// Returns whether a program is writing the file, or was killed while it did: the superblock is marked as
+    /// open for writing (version 3, as written by libhdf5 with `libver="latest"`), or a writer's journal is
+    /// beside it.
     ///
     /// # Examples
     /// ```
@@ -500,7 +502,7 @@ impl File {
         }
     }
 
-    /// Returns whether two handles are of one open file.
+    /// Returns whether two handles refer to the same open file.
     #[must_use]
     pub fn same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
@@ -535,7 +537,7 @@ impl File {
     }
 
     /// Releases the locks of the file and of the other files it opened, even if objects are still in use.
-    /// Data read after that may be written meanwhile, which is noticed.
+    /// Another program may then change the file; a read that follows a change is an error.
     pub fn release_locks(&self) {
         self.0.source.release();
         self.0.external.release_locks();
@@ -559,7 +561,7 @@ impl File {
         self.0.source.check_unchanged().map_err(|error| self.name(error))
     }
 
-    /// Empties the cache of its structure: a program that edits it has replaced bytes.
+    /// Empties the metadata cache, after this process has replaced bytes of the file.
     pub(crate) fn forget_structure(&self) {
         self.0.view.under().under().forget();
     }
@@ -572,8 +574,8 @@ impl File {
         }
     }
 
-    /// Runs `work`, which parses, and fetches a range of a file over a network along with its first
-    /// requests, if it makes any.
+    /// Runs `work`, which parses metadata. For a file over a network, fetches `range` together with the first
+    /// requests of `work`, if it makes any.
     pub(crate) fn fetch_beside<T>(&self, range: Range<u64>, work: impl FnOnce() -> T) -> (T, Option<Bytes>) {
         self.0.view.under().under().fetch_beside(range, work)
     }
@@ -588,14 +590,14 @@ impl File {
 }
 
 /// Adds advice to an error if the file is missing, or is not an HDF5 file, because its writer has not
-/// finished it: the way to recover the complete parts.
+/// finished it: how to recover the complete parts.
 fn unfinished(error: Error, path: &Path) -> Error {
     let named = |suffix: &str| {
         let mut name = path.as_os_str().to_owned();
         name.push(suffix);
         PathBuf::from(name)
     };
-    let (partial, of) = match error.kind() {
+    let (partial, file) = match error.kind() {
         ErrorKind::NotFound if named(".partial").exists() => (named(".partial"), path.to_owned()),
         ErrorKind::NotHdf5 if path.extension().is_some_and(|extension| extension == "partial") => {
             (path.to_owned(), path.with_extension(""))
@@ -603,14 +605,14 @@ fn unfinished(error: Error, path: &Path) -> Error {
         _ => return error,
     };
     error.advise(format_args!(
-        "{} is unfinished: another program writes it, or one was killed while it did; `hyperchunk recover {}` gets back \
-         what is whole",
+        "{} is unfinished: another program writes it, or one was killed while it did; `hyperchunk recover {}` \
+         restores the complete parts",
         partial.display(),
-        of.display()
+        file.display()
     ))
 }
 
-/// Returns the absolute path of a file that is opened by a path; a URL as it is.
+/// Returns the absolute path of a local file; a URL is unchanged.
 fn locate(source: &dyn Source, path: &Path) -> PathBuf {
     let is_url = path.to_str().is_some_and(|name| io::local_path(name).is_none());
     let is_local = source.remote().is_none() && !is_url;

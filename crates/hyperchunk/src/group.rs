@@ -34,8 +34,8 @@ impl Group {
         &self.object
     }
 
-    /// Returns all its links, by name. The skeleton's group with the blocks of virtual datasets is hidden,
-    /// since no user created it.
+    /// Returns all its links, sorted by name. The root group's link to the blocks of a sharded store's
+    /// virtual datasets is omitted, since no user created it.
     ///
     /// # Errors
     /// If they cannot be read.
@@ -120,7 +120,7 @@ impl Group {
         Ok(self.object.parse(group::info)?.is_some_and(|info| info.order_tracked))
     }
 
-    /// Finds the link of a name.
+    /// Returns the link of a name, if it exists.
     ///
     /// # Errors
     /// If it cannot be read.
@@ -139,10 +139,11 @@ impl Group {
         self.object.parse(|image, header| group::find(image, header, name.as_ref()))
     }
 
-    /// Finds the link at a path, without following it; `None` if the last name does not exist.
+    /// Returns the link at a path, without following it; `None` if the last name does not exist.
     ///
     /// # Errors
-    /// NotFound if another part of the path does not exist; others if something on it cannot be read.
+    /// NotFound if an earlier name on the path does not exist; other errors if something on it cannot be
+    /// read.
     ///
     /// # Examples
     /// ```
@@ -177,7 +178,7 @@ impl Group {
     /// followed; the object knows its file.
     ///
     /// # Errors
-    /// NotFound with the name that is missing; Limit for a cycle of links; others if something on the way
+    /// NotFound with the missing name; Limit for a cycle of links; other errors if something on the path
     /// cannot be read.
     ///
     /// # Examples
@@ -214,8 +215,8 @@ fn without_closing_slashes(path: &[u8]) -> &[u8] {
 }
 
 /// Follows a path from an object; `depth` is the remaining number of soft and external links. After an
-/// external link, `elsewhere` is the path within the file that it points to: a path has a meaning only
-/// together with its file.
+/// external link, `elsewhere` is the path within the link's target file, which messages need because a path
+/// has a meaning only together with its file.
 fn walk(from: Object, path: &[u8], depth: &mut u32, elsewhere: &mut Option<String>) -> Result<Object> {
     let mut at = if path.starts_with(b"/") { from.file().root()? } else { from };
     for name in path.split(|byte| *byte == b'/').filter(|name| !name.is_empty() && *name != b".") {
@@ -226,7 +227,7 @@ fn walk(from: Object, path: &[u8], depth: &mut u32, elsewhere: &mut Option<Strin
             elsewhere.push_str(&Name::from(name).to_string());
         }
         if at.kind() != ObjectKind::Group {
-            let message = format!("`{}` is looked for in an object that is no group", Name::from(name));
+            let message = format!("cannot find `{}`: its parent is not a group", Name::from(name));
             return Err(at.file().name(Error::new(ErrorKind::NotFound, message)));
         }
         let Some(link) = at.parse(|image, header| group::find(image, header, name))? else {
@@ -246,12 +247,14 @@ fn follow(group: &Object, link: &Link, depth: &mut u32, elsewhere: &mut Option<S
     let file = group.file();
     let name = |error: Error| file.name(error);
     *depth = depth.checked_sub(1).ok_or_else(|| {
-        name(Error::limit("too many links in a row (limit `link_depth`), or a circle of links"))
+        name(Error::limit(
+            "too many soft and external links on the path (limit `link_depth`), or a cycle of links",
+        ))
     })?;
     match &link.target {
         LinkTarget::Hard(address) => file.object(*address),
         LinkTarget::Soft(path) => {
-            // The target of a soft link takes the link's path, unless it is in another file.
+            // The target of a soft link is named by the link's path, unless it is in another file.
             let mut beyond = None;
             let found = walk(group.clone(), path.as_bytes(), depth, &mut beyond);
             if beyond.is_some() {

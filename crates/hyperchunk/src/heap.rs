@@ -1,4 +1,4 @@
-//! Objects of the global heap: the elements of sequences and strings of any length.
+//! Objects of the global heap: the contents of variable-length sequences and strings.
 
 use crate::file::File;
 use crate::{Error, Result};
@@ -7,19 +7,19 @@ use hyperchunk_format::parse::global_heap::Collection;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Maximum number of bytes of collections that a file caches; less for smaller files.
-const KEPT: usize = 16 << 20;
-/// Cost of looking up a sequence, in bytes.
-const LOOK_UP: u64 = 16;
+/// Maximum number of bytes of collections that a file caches; less for smaller and remote files.
+const MAX_CACHED_BYTES: usize = 16 << 20;
+/// Cost of looking up a sequence, in bytes of the budget [`crate::Limits::sequence_bytes`].
+const LOOK_UP_BYTES: u64 = 16;
 
 /// Cache of a file's heap collections.
 #[derive(Default)]
 pub(crate) struct GlobalHeaps {
-    kept: Mutex<Kept>,
+    kept: Mutex<CachedCollections>,
 }
 
 #[derive(Default)]
-struct Kept {
+struct CachedCollections {
     collections: HashMap<u64, Arc<Collection<'static>>>,
     bytes: usize,
 }
@@ -42,12 +42,12 @@ impl File {
         let collection =
             Arc::new(self.parse(|image| Collection::open(image, address).map(Collection::into_owned))?);
         let mut kept = lock();
-        // In a damaged file, collections may overlap, so the sum is bounded by the file's size. For a file
-        // over a network, the process caches the blocks.
-        let kept_here = if self.is_remote() { KEPT / 16 } else { KEPT };
-        let most = usize::try_from(self.size()).unwrap_or(KEPT).min(kept_here);
+        // In a damaged file, collections may overlap, so the sum is bounded by the file's size. The bound is
+        // lower for a file over a network, whose blocks the process caches.
+        let most = if self.is_remote() { MAX_CACHED_BYTES / 16 } else { MAX_CACHED_BYTES };
+        let most = usize::try_from(self.size()).unwrap_or(most).min(most);
         if kept.bytes.saturating_add(collection.size()) > most {
-            *kept = Kept::default();
+            *kept = CachedCollections::default();
         }
         kept.bytes += collection.size();
         kept.collections.insert(address, Arc::clone(&collection));
@@ -55,14 +55,13 @@ impl File {
         Ok((collection, read))
     }
 
-    /// Returns the size in this file of an element of a sequence or string of any length: count, address
-    /// and index.
+    /// Returns the size of a stored variable-length element in this file: count, address and index.
     #[must_use]
     pub fn handle_size(&self) -> usize {
         8 + usize::from(self.superblock().sizes.address)
     }
 
-    /// Creates a reader for elements of sequences and strings of any length.
+    /// Creates a reader for variable-length sequences and strings.
     #[must_use]
     pub fn sequences(&self) -> Sequences<'_> {
         let left = self.options().limits.sequence_bytes.max(self.size().saturating_mul(16));
@@ -70,24 +69,24 @@ impl File {
     }
 }
 
-/// Reader of the parts of elements that are in the global heap; it remembers the last collection.
+/// Reader of the parts of elements that are in the global heap. Caches the last collection.
 #[derive(Debug)]
 pub struct Sequences<'a> {
     file: &'a File,
     last: Option<(u64, Arc<Collection<'static>>)>,
-    /// Remaining budget in bytes.
+    /// Remaining bytes of the budget.
     left: u64,
 }
 
 impl Sequences<'_> {
-    /// Returns the bytes and the number of elements of the sequence that a stored element (count,
-    /// collection's address, index) refers to; `None` for a null one. An element of count 0 that points to
-    /// an object is empty, not null: libhdf5 stores the string `""` in this way. `base` is the type of its
-    /// elements.
+    /// Returns the number of elements and the bytes of the sequence that a stored element (count,
+    /// collection's address, index) refers to; `None` for a null one. An element of count 0 that points to an
+    /// object is empty, not null: libhdf5 stores the string `""` in this way. `base` is the type of the
+    /// sequence's elements.
     ///
     /// # Errors
-    /// If there is no such object in the heap, or it is shorter than its count says; Limit, if all lookups
-    /// together exceed [`crate::Limits::sequence_bytes`].
+    /// If the heap has no such object, or it is shorter than the count says; Limit if all lookups together
+    /// exceed the budget ([`crate::Limits::sequence_bytes`], or 16 times the file's size if that is more).
     pub fn get(&mut self, element: &[u8], base: &Datatype) -> Result<Option<(u64, &[u8])>> {
         let sizes = self.file.superblock().sizes;
         let mut cursor = hyperchunk_format::Cursor::new(element, "sequence", 0);
@@ -109,11 +108,11 @@ impl Sequences<'_> {
                 format!("a sequence of {count} elements of {} bytes has only {found} bytes", base.size);
             return Err(Error::corrupt(message).within("global heap").at(address));
         };
-        self.spend((needed as u64).saturating_add(LOOK_UP))?;
+        self.spend((needed as u64).saturating_add(LOOK_UP_BYTES))?;
         Ok(self.object(address, index)?.get(..needed).map(|bytes| (count, bytes)))
     }
 
-    /// Returns the bytes of a string of any length, up to the first NUL; empty for a null one.
+    /// Returns the bytes of a variable-length string, up to the first NUL; empty for a null one.
     ///
     /// # Errors
     /// As [`Sequences::get`].
@@ -127,7 +126,7 @@ impl Sequences<'_> {
     /// heap.
     ///
     /// # Errors
-    /// If the element is cut short.
+    /// If the element is truncated.
     pub fn is_null(&self, element: &[u8]) -> Result<bool> {
         let mut cursor = hyperchunk_format::Cursor::new(element, "sequence", 0);
         cursor.u32()?;
@@ -154,7 +153,7 @@ impl Sequences<'_> {
     pub fn object(&mut self, address: u64, index: u32) -> Result<&[u8]> {
         if self.last.as_ref().is_none_or(|(last, _)| *last != address) {
             let (collection, read) = self.file.collection(address)?;
-            self.spend(read as u64 / LOOK_UP)?;
+            self.spend(read as u64 / LOOK_UP_BYTES)?;
             self.last = Some((address, collection));
         }
         let found = self.last.as_ref().and_then(|(_, collection)| collection.object(index));

@@ -1,4 +1,4 @@
-//! Identifiers of 16 bytes, made without a registry and shown as 32 hexadecimal digits.
+//! Identifiers of 16 bytes, generated without a central registry and shown as 32 hexadecimal digits.
 
 use std::fmt;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 use twox_hash::XxHash3_128;
 
-/// Identifier of a dataset: the hash of its definition, so that writers with the same
-/// definition mean the same dataset.
+/// Identifier of a dataset: the hash of its definition, so that independent writers with the same
+/// definition write to the same dataset.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct DatasetId(pub [u8; 16]);
 
@@ -57,7 +57,7 @@ pub fn parse_id(text: &str) -> Option<[u8; 16]> {
     Some(id)
 }
 
-/// Returns the xxh3 of 128 bits.
+/// Returns the 128-bit XXH3 hash, in big-endian order.
 #[must_use]
 pub fn hash(bytes: &[u8]) -> [u8; 16] {
     XxHash3_128::oneshot(bytes).to_be_bytes()

@@ -1,4 +1,5 @@
-//! Parts of the engine that `hyperchunk-store` builds on. They follow the engine and are no stable interface.
+//! Parts of the engine that `hyperchunk-store` builds on. They change with the engine: this is not a stable
+//! interface.
 
 pub use crate::external::refused;
 pub use crate::read::{ChunkCache, Output, Part, Parts, Scratch, Stretch, WORTH_A_THREAD, placed, spread};

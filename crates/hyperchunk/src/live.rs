@@ -1,5 +1,5 @@
 //! Live datasets: each chunk is a stub that names the function which computes it. The engine runs no
-//! functions; a crate above it registers an evaluator, once a process.
+//! functions; a crate above it registers an evaluator, once per process.
 
 use crate::file::ExternalPolicy;
 use crate::{Dataset, Error, Result};
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// The number of the filter of live datasets.
+/// HDF5 filter number of live datasets.
 pub const FILTER: u16 = 31300;
 
 /// Evaluator that computes chunks of live datasets.
@@ -43,8 +43,8 @@ thread_local! {
     static INPUTS: Cell<Option<ExternalPolicy>> = const { Cell::new(None) };
 }
 
-/// Runs `work`, which reads a function's inputs. Of the other files that the file names, this thread opens
-/// at most the ones that `policy` allows, and only regular files outside of `/proc`, `/sys` and `/dev`.
+/// Runs `work`, which reads a function's inputs. Meanwhile this thread opens other files that a file names
+/// only if `policy` allows them and they are regular files outside of `/proc`, `/sys` and `/dev`.
 pub fn with_inputs<T>(policy: ExternalPolicy, work: impl FnOnce() -> T) -> T {
     struct Before(Option<ExternalPolicy>);
     impl Drop for Before {
@@ -68,7 +68,7 @@ thread_local! {
     static READ: RefCell<Option<Arc<Spent>>> = const { RefCell::new(None) };
 }
 
-/// Computing time of functions for one read of a program, including all reads that it causes.
+/// Computing time of functions for one read by the program, including all reads that it causes.
 #[derive(Debug, Default)]
 pub struct Spent(AtomicU64);
 
@@ -93,14 +93,14 @@ pub fn spent() -> Option<Arc<Spent>> {
     READ.try_with(|read| read.borrow().clone()).ok().flatten()
 }
 
-/// Sets the account of this thread's reads. A thread that is ending (HDF5 closes files there) has no
-/// thread-local value any more.
+/// Sets the account of this thread's reads. Does nothing in a thread that is ending (HDF5 closes files
+/// there), which no longer has thread-local values.
 fn set_account(account: Option<Arc<Spent>>) {
     drop(READ.try_with(|read| read.replace(account)));
 }
 
-/// Runs a part of a read: of the one with the account `of`, else of this thread's current one, else of a
-/// new one.
+/// Runs a part of a read. Computing time is added to the account `of` if it is given, else to this thread's
+/// current account, else to a new one.
 pub fn within_read<T>(of: Option<Arc<Spent>>, work: impl FnOnce() -> T) -> T {
     struct Before(Option<Arc<Spent>>);
     impl Drop for Before {
@@ -122,14 +122,14 @@ pub(crate) fn is_alone() -> bool {
 
 static EVALUATOR: OnceLock<&'static dyn Evaluator> = OnceLock::new();
 
-/// Sets the process's evaluator of live datasets. The first one stays.
+/// Sets the process's evaluator of live datasets. Later calls have no effect.
 pub fn set_evaluator(evaluator: &'static dyn Evaluator) {
     EVALUATOR.get_or_init(|| evaluator);
 }
 
 impl Dataset {
-    /// Returns whether a function computes its values. A dataset created with a live one's properties has
-    /// stored values if the filter was skipped.
+    /// Returns whether a function computes its values. If the filter is optional and was skipped, the values
+    /// are stored ones: for example in a dataset created with a live dataset's property list.
     #[must_use]
     pub fn is_live(&self) -> bool {
         let filter = self.pipeline().iter().find(|filter| filter.id == FILTER);
@@ -139,9 +139,9 @@ impl Dataset {
     /// Returns the evaluator if the dataset is live and an evaluator is set.
     pub(crate) fn evaluator(&self) -> Result<Option<&'static dyn Evaluator>> {
         match EVALUATOR.get().filter(|_| self.is_live()) {
-            Some(_) if self.pipeline().len() > 1 => {
-                Err(Error::unsupported("a live dataset with filters beside the one that computes it"))
-            }
+            Some(_) if self.pipeline().len() > 1 => Err(Error::unsupported(
+                "a live dataset must have no filters besides the one that computes it",
+            )),
             evaluator => Ok(evaluator.copied()),
         }
     }

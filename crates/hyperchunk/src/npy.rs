@@ -1,4 +1,4 @@
-//! NumPy's file format for arrays: the header, and the elements' datatype. Source: NumPy's
+//! NumPy's file format for arrays (`.npy`): the header, and the elements' datatype. Source: NumPy's
 //! `numpy.lib.format` and its enhancement proposal 1.
 
 use crate::{Error, Result};
@@ -13,17 +13,19 @@ const DEPTH: u32 = 16;
 pub struct Element {
     /// The datatype that elements are converted to.
     pub datatype: Datatype,
-    /// NumPy's description of it, as Python source.
+    /// NumPy's description of the datatype, as Python source.
     descr: String,
-    /// The shape that each element adds to the array's.
+    /// The shape of one element, appended to the array's; empty except for array datatypes.
     shape: Vec<u64>,
 }
 
 impl Element {
-    /// Chooses the element type for a datatype. Numbers that NumPy lacks get its next larger type.
+    /// Chooses the element type for a datatype. Numbers that NumPy lacks get its next larger type; floats
+    /// larger than 64 bits become 64-bit ones.
     ///
     /// # Errors
-    /// Unsupported for elements of no fixed size, and references.
+    /// Unsupported for types that NumPy's plain arrays cannot hold, such as variable-length elements,
+    /// references, times and integers of more than 64 bits.
     pub fn new(datatype: &Datatype) -> Result<Self> {
         let (base, shape) = match &datatype.class {
             Class::Array { dims, base } => (&**base, dims.clone()),
@@ -47,7 +49,7 @@ impl Element {
         &self.descr
     }
 
-    /// Returns the shape that each element adds to the array's.
+    /// Returns the shape of one element, which is appended to the array's.
     #[must_use]
     pub fn shape(&self) -> &[u64] {
         &self.shape
@@ -64,7 +66,7 @@ impl Element {
             self.descr,
             dims.join(", ")
         );
-        // Version 3 is for names that are not Latin.
+        // Version 3, whose text is UTF-8, is for names that are not ASCII.
         let version: u8 = match text.is_ascii() {
             false => 3,
             true if text.len() + ALIGNED > usize::from(u16::MAX) => 2,
@@ -133,12 +135,12 @@ pub fn describe(datatype: &Datatype, depth: u32) -> Result<(Datatype, String)> {
             }
         }
         Class::Compound { members } if depth < DEPTH => compound(members, depth),
-        Class::Compound { .. } => unsupported("compounds that are so deep"),
+        Class::Compound { .. } => unsupported("compounds nested more than 16 deep"),
         Class::Array { .. } => unsupported("arrays of arrays"),
         Class::Time { .. } => unsupported("times"),
         Class::Reference(_) => unsupported("references"),
-        Class::Vlen { .. } => unsupported("sequences of any length"),
-        Class::VlenString { .. } => unsupported("strings of any length"),
+        Class::Vlen { .. } => unsupported("variable-length sequences"),
+        Class::VlenString { .. } => unsupported("variable-length strings"),
     }
 }
 
@@ -160,7 +162,7 @@ fn sign(order: ByteOrder) -> char {
     if order == ByteOrder::Big { '>' } else { '<' }
 }
 
-/// Packs the members without the file's padding between them.
+/// Returns a compound's NumPy datatype and description. The members are packed, without padding between them.
 fn compound(members: &[Member], depth: u32) -> Result<(Datatype, String)> {
     let mut packed = Vec::with_capacity(members.len());
     let mut descr = String::from("[");
@@ -168,7 +170,7 @@ fn compound(members: &[Member], depth: u32) -> Result<(Datatype, String)> {
     for (number, member) in members.iter().enumerate() {
         let Some(name) = member.name.as_str() else {
             return Err(Error::unsupported(
-                "NumPy's plain arrays cannot hold members whose names are no text",
+                "NumPy's plain arrays cannot hold members whose names are not UTF-8",
             ));
         };
         let element = match &member.datatype.class {
@@ -260,6 +262,6 @@ mod tests {
         let string =
             Class::VlenString { padding: StringPadding::NullTerminated, charset: CharacterSet::Utf8 };
         let error = Element::new(&Datatype { size: 16, class: string }).unwrap_err();
-        assert!(error.to_string().contains("strings of any length"), "{error}");
+        assert!(error.to_string().contains("variable-length strings"), "{error}");
     }
 }

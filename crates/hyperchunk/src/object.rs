@@ -93,13 +93,13 @@ impl Object {
         &self.header
     }
 
-    /// Returns the object with a path, which messages will have.
+    /// Returns the object with this path, which its error messages then contain.
     #[must_use]
     pub fn named(self, path: &str) -> Self {
         Self { path: Some(path.into()), asked: None, ..self }
     }
 
-    /// Returns the object with the path in another file from which an external link pointed to it.
+    /// Returns the object with the requested path: a path in the file whose external link points to it.
     pub(crate) fn asked_for_as(self, path: &str) -> Self {
         Self { asked: Some(path.into()), ..self }
     }
@@ -119,8 +119,8 @@ impl Object {
         self.path.as_deref()
     }
 
-    /// Returns the requested path: the external link's, whereas [`Object::path`] is the path in the link's
-    /// target file.
+    /// Returns the path by which the object was requested. After an external link this is a path in the file
+    /// with the link, whereas [`Object::path`] is a path in the link's target file.
     #[must_use]
     pub fn asked_path(&self) -> Option<&str> {
         self.asked.as_deref().or(self.path())
@@ -241,7 +241,7 @@ impl Object {
     /// Returns its comment.
     ///
     /// # Errors
-    /// If it cannot be read.
+    /// None at present: the header was read when the object was opened.
     ///
     /// # Examples
     /// ```

@@ -1,4 +1,4 @@
-//! Prefetching of structure: of files over a network, all objects of a level at once.
+//! Prefetching of the structure of files over a network: all objects of a level of the hierarchy at once.
 
 use crate::file::File;
 use crate::io::{Reach, metadata_cache_bytes, rounds};
@@ -8,11 +8,11 @@ use hyperchunk_format::model::{Attribute, Class, Datatype, LinkTarget, ObjectKin
 use std::collections::{BTreeSet, HashMap};
 
 /// Maximum depth of groups for [`File::prefetch`].
-const DEPTH: u32 = 1024;
+const MAX_DEPTH: u32 = 1024;
 
-/// A prefetching job, by the object's address.
+/// A prefetching job, with the object's address.
 enum Ahead {
-    /// An object and all below it; its depth.
+    /// An object and everything below it, with its depth.
     Object(u64, u32),
     /// The attributes of an object that is already loaded.
     Attributes(u64),
@@ -27,7 +27,7 @@ impl File {
 
     /// Prefetches all objects below `start`, their links and, if `attributes`, their attributes, at most
     /// `depth` groups deep. Each level costs one round trip. Does nothing for local files. Objects that
-    /// cannot be read are skipped: the error comes when they are used. It ends when it has fetched a
+    /// cannot be read are skipped: the error is reported when they are used. Stops when it has fetched a
     /// quarter of the metadata cache's capacity.
     ///
     /// # Errors
@@ -38,7 +38,7 @@ impl File {
         }
         // The group that first linked to each object; a job that runs again gets the same answer.
         let mut named = HashMap::from([(start.address(), u64::MAX)]);
-        let deepest = depth.unwrap_or(DEPTH).min(DEPTH);
+        let deepest = depth.unwrap_or(MAX_DEPTH).min(MAX_DEPTH);
         // More would be evicted from the cache before it is used.
         let fetched = || self.counters().map_or(0, |[_, bytes, ..]| bytes);
         let most = fetched().saturating_add(metadata_cache_bytes() as u64 / 4);
@@ -85,8 +85,7 @@ impl File {
         self.0.source.remote().map(|remote| remote.counters().now())
     }
 
-    /// Loads, together, the parts of the global heap that stored elements of sequences and strings of any
-    /// length refer to.
+    /// Loads, together, the collections of the global heap that stored variable-length elements refer to.
     ///
     /// # Errors
     /// If something cannot be fetched.
@@ -105,9 +104,8 @@ impl File {
         rounds::together(addresses, |address| self.heap_collection(*address).map(drop)).map(drop)
     }
 
-    /// Opens the objects at some paths, together. `whole` of them are datasets that will be read
-    /// completely: the higher the number, the more bytes around their structure are fetched, which may save
-    /// round trips.
+    /// Opens the objects at some paths, together. `whole` of them are datasets that will be read completely:
+    /// the higher this number, the more bytes around their structure are fetched, which may save round trips.
     ///
     /// # Errors
     /// If something cannot be fetched; an error of one path is in its own result.
@@ -124,7 +122,7 @@ impl File {
 }
 
 impl Object {
-    /// Reads its attributes and the strings that they refer to.
+    /// Reads its attributes and the strings that they refer to, to have them in the cache.
     fn touch_attributes(&self) -> Result<()> {
         let all = self.each_attribute()?;
         let mut lacking = None;

@@ -27,7 +27,7 @@ pub struct Steps {
     pub count: u64,
 }
 
-/// Divides a part of the dataset, given by the indices of each axis, as [`slabs`] does.
+/// Divides a part of the dataset, given by the indices on each axis, as [`slabs`] does.
 pub fn split_into_slabs(
     dataset: &Dataset,
     axes: Vec<Steps>,
@@ -40,8 +40,8 @@ pub fn split_into_slabs(
 /// Divides as [`split_into_slabs`] does, into slabs of at most `budget` elements.
 fn cut(axes: Vec<Steps>, chunk: &[u64], budget: u64) -> impl Iterator<Item = Selection> + use<> {
     let empty = axes.iter().any(|axis| axis.count == 0);
-    // The first axis of which a whole step fits: the axes before it are traversed one by one, the ones
-    // after it are whole.
+    // The axis along which the part is cut: slabs have one index of each axis before it, and all indices of
+    // each axis after it.
     let mut inner = 1_u64;
     let mut axis = 0;
     let mut step = 1;
@@ -56,7 +56,7 @@ fn cut(axes: Vec<Steps>, chunk: &[u64], budget: u64) -> impl Iterator<Item = Sel
     }
     let whole = step.max(1);
     let at_once = axes.get(axis).is_none_or(|steps| whole >= steps.count);
-    // Number of indices of the axis in one chunk, and in the first.
+    // Number of indices of the axis in one chunk, and in the first, which may be cut.
     let (along, first) = match axes.get(axis).zip(chunk.get(axis)) {
         Some((steps, chunk)) => {
             let (chunk, step) = ((*chunk).max(1), steps.step.max(1));
@@ -66,7 +66,7 @@ fn cut(axes: Vec<Steps>, chunk: &[u64], budget: u64) -> impl Iterator<Item = Sel
     };
     let along = along.max(1);
     let step = if whole >= along && !at_once { whole / along * along } else { whole };
-    // The first cut is at the end of a chunk, if any.
+    // The first slab ends at the end of a chunk, if slabs have whole chunks.
     let head = if whole >= along && !at_once && first < along {
         first.max(1).saturating_add(step - along)
     } else {

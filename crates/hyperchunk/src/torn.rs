@@ -1,4 +1,4 @@
-//! Structure and filtered chunks that another program writes while they are read (SWMR).
+//! Repeated reads of structure and filtered chunks that another program may be overwriting (SWMR).
 
 use crate::{Error, ErrorKind, Result};
 use std::time::Duration;
@@ -9,8 +9,8 @@ const MAX_ATTEMPTS: u32 = 100;
 const QUICK_ATTEMPTS: u32 = 10;
 const LONGEST_WAIT: Duration = Duration::from_millis(20);
 
-/// Reads until checksums match and filters succeed, if what is read may be `torn`: the writer overwrites structure, and
-/// chunks whose size stays the same, in place.
+/// Runs `read`; if the bytes may be `torn`, runs it again until checksums match and filters succeed. A SWMR
+/// writer overwrites structure, and chunks whose size stays the same, in place.
 pub(crate) fn again<T>(torn: bool, read: impl Fn() -> Result<T>) -> Result<T> {
     let mut attempt = 1;
     loop {

@@ -14,11 +14,11 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// Number type of Rust as which elements are read: integers of 8 to 64 bits, `f32` and `f64`.
+/// Rust number type that elements can be read as: integers of 8 to 64 bits, `f32` and `f64`.
 pub trait Number: sealed::Sealed + Copy {
-    /// Returns its datatype in HDF5.
+    /// Returns the corresponding HDF5 datatype.
     fn datatype() -> Datatype;
-    /// Returns the numbers that have these bytes in memory.
+    /// Converts bytes in native byte order to numbers.
     #[doc(hidden)]
     fn from_memory(bytes: &[u8]) -> Vec<Self>;
 }
@@ -54,11 +54,11 @@ numbers! {
 }
 
 impl Dataset {
-    /// Reads numbers, in the order of the selection, converted as HDF5 converts: those beyond the type's range become
-    /// the nearest that it has.
+    /// Reads numbers, in the order of the selection, converted as in HDF5: values outside the type's range
+    /// are replaced by its nearest value.
     ///
     /// # Errors
-    /// As [`Dataset::read_as`]; Limit if the elements are larger than memory.
+    /// As [`Dataset::read_as`]; Limit if there is not enough memory.
     ///
     /// # Examples
     /// ```
@@ -126,7 +126,7 @@ impl Dataset {
         };
         let bytes = usize::try_from(count).ok().and_then(|count| count.checked_mul(size));
         bytes.and_then(|bytes| crate::room::zeros(bytes).ok()).ok_or_else(|| {
-            self.name(Error::limit(format!("{count} elements of {size} bytes are larger than memory")))
+            self.name(Error::limit(format!("not enough memory for {count} elements of {size} bytes")))
         })
     }
 }
@@ -135,7 +135,7 @@ impl Object {
     /// Reads an attribute as numbers, converted as [`Dataset::read_values`] does; `None` if it does not exist.
     ///
     /// # Errors
-    /// If it cannot be read; Conversion if it has no numbers.
+    /// If it cannot be read; Conversion if its elements are not numbers.
     ///
     /// # Examples
     /// ```
@@ -155,7 +155,7 @@ impl Object {
     /// Reads an attribute as strings; `None` if it does not exist.
     ///
     /// # Errors
-    /// If it cannot be read; Invalid if it has no strings.
+    /// If it cannot be read; Invalid if its elements are not strings.
     ///
     /// # Examples
     /// ```
@@ -174,7 +174,7 @@ impl Object {
 }
 
 fn read_numbers<T: Number>(attribute: &Attribute) -> Result<Vec<T>> {
-    let too_many = || Error::limit("an attribute larger than memory");
+    let too_many = || Error::limit("the attribute is larger than the address space");
     let count = attribute.dataspace.elements().and_then(|count| usize::try_from(count).ok());
     let count = count.ok_or_else(too_many)?;
     let mut bytes = crate::room::zeros(count.checked_mul(size_of::<T>()).ok_or_else(too_many)?)?;
@@ -182,14 +182,14 @@ fn read_numbers<T: Number>(attribute: &Attribute) -> Result<Vec<T>> {
     Ok(T::from_memory(&bytes))
 }
 
-/// Returns the strings that elements of a file hold, as they are stored, without padding. A NUL ends a string.
+/// Returns the strings that stored elements contain, without their padding. A NUL ends a string.
 ///
 /// # Errors
 /// Invalid if they are not strings; as [`crate::Sequences::get`].
 #[doc(hidden)]
 pub fn strings(file: &File, datatype: &Datatype, elements: &[u8]) -> Result<Vec<Vec<u8>>> {
     let size = usize::try_from(datatype.size).ok().filter(|size| *size > 0);
-    let size = size.ok_or_else(|| Error::limit("elements of no size, or larger than memory"))?;
+    let size = size.ok_or_else(|| Error::limit("the element size is 0 or exceeds the address space"))?;
     match &datatype.class {
         Class::String { padding, .. } => elements
             .chunks_exact(size)
@@ -200,11 +200,11 @@ pub fn strings(file: &File, datatype: &Datatype, elements: &[u8]) -> Result<Vec<
             let all = elements.chunks_exact(size);
             all.map(|element| sequences.string(element).map(<[u8]>::to_vec)).collect()
         }
-        _ => Err(Error::invalid("cannot read strings: expected elements that are strings, got others")),
+        _ => Err(Error::invalid("cannot read strings: the elements are not strings")),
     }
 }
 
-/// Returns a string of fixed length up to its padding.
+/// Returns a fixed-length string without its padding.
 fn unpadded(bytes: &[u8], padding: StringPadding) -> &[u8] {
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
     let text = bytes.get(..end).unwrap_or_default();

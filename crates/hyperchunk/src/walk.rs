@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Maximum nesting depth of groups. Deeper ones are visited, but not entered.
-const DEPTH: usize = 1024;
+const MAX_DEPTH: usize = 1024;
 
 /// A visited link, or the root.
 #[derive(Debug)]
@@ -20,24 +20,24 @@ pub struct Visit<'a> {
     pub found: Found<'a>,
 }
 
-/// The names of the objects found, each relative to its group: full paths would grow with the square of the
-/// depth.
+/// Table of the objects found, with their names relative to their groups: full paths would take memory that
+/// grows with the square of the depth.
 #[derive(Debug)]
 struct Names {
     places: HashMap<u64, usize>,
-    /// For each object its group's place, and the start of its name in `text`; the name ends where the next
-    /// one starts.
+    /// For each object the index of its group in this table, and the start of its name in `text`. The name
+    /// ends where the next one starts.
     names: Vec<(usize, usize)>,
     text: Vec<u8>,
 }
 
 impl Names {
-    /// Creates the table with the starting object at place 0.
+    /// Creates the table with the starting object at index 0.
     fn new(address: u64, path: &[u8]) -> Self {
         Self { places: HashMap::from([(address, 0)]), names: vec![(0, 0)], text: path.to_vec() }
     }
 
-    /// Adds an object; returns its place.
+    /// Adds an object; returns its index.
     fn add(&mut self, address: u64, group: usize, name: &[u8]) -> usize {
         let place = self.names.len();
         self.places.insert(address, place);
@@ -76,8 +76,8 @@ impl Names {
 pub struct Paths(Names);
 
 impl Paths {
-    /// Returns the path of the object whose header is at an address, if a hard link points there: the first
-    /// one in the traversal.
+    /// Returns the path of the object whose header is at an address: the path on which the traversal first
+    /// found it. `None` if no hard link points there.
     #[must_use]
     pub fn find(&self, address: u64) -> Option<Vec<u8>> {
         self.0.find(address)
@@ -97,12 +97,12 @@ pub enum Found<'a> {
     Broken(crate::Error),
 }
 
-/// Continuation of the traversal.
+/// Continuation of the traversal after a visit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
-    /// Continues, into the group.
+    /// Continues, with the contents of the object if it is a group.
     Enter,
-    /// Continues, but not into the group.
+    /// Continues, without the contents of the group.
     Skip,
     /// Ends the traversal.
     Stop,
@@ -145,8 +145,8 @@ impl File {
         visit: &mut dyn FnMut(Visit<'_>) -> Result<Next>,
     ) -> Result<Names> {
         let mut names = Names::new(start.address(), path);
-        // The groups on the current path, each with its place among the names, the end of its path, and
-        // the remaining links.
+        // The groups on the current path, each with its index in `names`, the length of its path, and the
+        // remaining links.
         let mut open: Vec<(usize, usize, std::vec::IntoIter<Link>)> = Vec::new();
         let mut path = path.to_vec();
         let enter = |open: &mut Vec<_>,
@@ -197,7 +197,7 @@ impl File {
                 Ok(object) => {
                     let object = object.named(&String::from_utf8_lossy(&path));
                     let next = visit(visited(Found::Object(&object)))?;
-                    if next == Next::Enter && object.kind() == ObjectKind::Group && open.len() < DEPTH {
+                    if next == Next::Enter && object.kind() == ObjectKind::Group && open.len() < MAX_DEPTH {
                         enter(&mut open, visit, (place, &path), &object)?;
                     }
                     next

@@ -118,7 +118,7 @@ pub(crate) extern "C" fn cuFileRead(
     let place = base.wrapping_add_signed(at);
     let Some(to) = machine.memory.write(place, bytes) else {
         machine.report_mistake(&format!(
-            "cuFileRead: {bytes} bytes at {place:#x} do not lie in one piece of device memory"
+            "cuFileRead: {bytes} bytes at {place:#x} are not within one allocation of device memory"
         ));
         return -POINTER_RANGE;
     };

@@ -61,7 +61,7 @@ fn initialised() -> Result<LockedMachine, Code> {
 /// `to` is null or may be written.
 unsafe fn give<T>(to: *mut T, value: T) -> Code {
     if to.is_null() {
-        return machine().refuse(INVALID_VALUE, "a result that is to go to null");
+        return machine().refuse(INVALID_VALUE, "the address for the result is null");
     }
     // SAFETY: the caller's promise.
     unsafe { to.write(value) };
@@ -74,7 +74,7 @@ unsafe fn give<T>(to: *mut T, value: T) -> Code {
 /// As [`give`].
 pub(crate) unsafe fn give_in<T>(machine: &mut Machine, to: *mut T, value: T) -> Code {
     if to.is_null() {
-        return machine.refuse(INVALID_VALUE, "a result that is to go to null");
+        return machine.refuse(INVALID_VALUE, "the address for the result is null");
     }
     // SAFETY: the caller's promise.
     unsafe { to.write(value) };
@@ -176,7 +176,7 @@ entries! {
             // Virtual memory management, with export to descriptors.
             102 => 1,
             103 => machine().knob(Knob::Exports) as c_int,
-            _ => return machine().refuse(INVALID_VALUE, &format!("the attribute {which} of a GPU is not known")),
+            _ => return machine().refuse(INVALID_VALUE, &format!("unsupported attribute {which} of a GPU")),
         };
         // SAFETY: the caller's promise.
         unsafe { give(to, value) }
@@ -269,7 +269,7 @@ entries! {
             if machine.memory.free(address) {
                 return SUCCESS;
             }
-            let text = format!("cuMemFree: no piece of device memory begins at {address:#x}, or it is freed already");
+            let text = format!("cuMemFree: no allocation of device memory begins at {address:#x}, or it is freed already");
             machine.refuse(INVALID_VALUE, &text)
         })
     }
@@ -386,7 +386,7 @@ entries! {
         in_context(|machine| {
             let code = machine.advance(stream as usize, None);
             if machine.streams.remove(&(stream as usize)).is_none() {
-                return machine.refuse(INVALID_HANDLE, "cuStreamDestroy: a stream that is none, or no more");
+                return machine.refuse(INVALID_HANDLE, "cuStreamDestroy: the stream is invalid or destroyed");
             }
             code
         })
@@ -396,7 +396,7 @@ entries! {
     fn cuStreamSynchronize(stream: *mut c_void) -> Code {
         in_context(|machine| {
             if !machine.streams.contains_key(&(stream as usize)) {
-                return machine.refuse(INVALID_HANDLE, "cuStreamSynchronize: a stream that is none, or no more");
+                return machine.refuse(INVALID_HANDLE, "cuStreamSynchronize: the stream is invalid or destroyed");
             }
             machine.advance(stream as usize, None)
         })
@@ -406,7 +406,7 @@ entries! {
     fn cuStreamWaitEvent(stream: *mut c_void, event: *mut c_void, _flags: c_uint) -> Code {
         in_context(|machine| {
             let Some(event) = machine.events.get(&(event as usize)) else {
-                return machine.refuse(INVALID_HANDLE, "cuStreamWaitEvent: an event that is none, or no more");
+                return machine.refuse(INVALID_HANDLE, "cuStreamWaitEvent: the event is invalid or destroyed");
             };
             match event.recorded {
                 None => SUCCESS,
@@ -429,7 +429,7 @@ entries! {
     fn cuEventDestroy_v2(event: *mut c_void) -> Code {
         in_context(|machine| match machine.events.remove(&(event as usize)) {
             Some(_) => SUCCESS,
-            None => machine.refuse(INVALID_HANDLE, "cuEventDestroy: an event that is none, or no more"),
+            None => machine.refuse(INVALID_HANDLE, "cuEventDestroy: the event is invalid or destroyed"),
         })
     }
 
@@ -439,7 +439,7 @@ entries! {
             let ticket = TICKETS.fetch_add(1, Ordering::Relaxed) + 1;
             let (event, stream) = (event as usize, stream as usize);
             let Some(of) = machine.events.get_mut(&event) else {
-                return machine.refuse(INVALID_HANDLE, "cuEventRecord: an event that is none, or no more");
+                return machine.refuse(INVALID_HANDLE, "cuEventRecord: the event is invalid or destroyed");
             };
             *of = Event { recorded: Some((stream, ticket)), time: None };
             machine.give(stream, Work::Record { event, ticket })
@@ -450,7 +450,7 @@ entries! {
     fn cuEventSynchronize(event: *mut c_void) -> Code {
         in_context(|machine| {
             let Some(of) = machine.events.get(&(event as usize)) else {
-                return machine.refuse(INVALID_HANDLE, "cuEventSynchronize: an event that is none, or no more");
+                return machine.refuse(INVALID_HANDLE, "cuEventSynchronize: the event is invalid or destroyed");
             };
             match of.recorded {
                 None => SUCCESS,
@@ -462,7 +462,7 @@ entries! {
     /// Returns whether an event was passed.
     fn cuEventQuery(event: *mut c_void) -> Code {
         in_context(|machine| match machine.events.get(&(event as usize)) {
-            None => machine.refuse(INVALID_HANDLE, "cuEventQuery: an event that is none, or no more"),
+            None => machine.refuse(INVALID_HANDLE, "cuEventQuery: the event is invalid or destroyed"),
             Some(event) if machine.is_passed(event) => SUCCESS,
             Some(_) => NOT_READY,
         })
@@ -479,7 +479,7 @@ entries! {
                     unsafe { give_in(machine, to, time) }
                 }
                 (Some(_), Some(_)) => NOT_READY,
-                _ => machine.refuse(INVALID_HANDLE, "cuEventElapsedTime: an event that is none, or no more"),
+                _ => machine.refuse(INVALID_HANDLE, "cuEventElapsedTime: the event is invalid or destroyed"),
             }
         })
     }
@@ -522,7 +522,7 @@ entries! {
     fn cuModuleUnload(module: *mut c_void) -> Code {
         in_context(|machine| {
             let Some(of) = machine.modules.remove(&(module as usize)) else {
-                return machine.refuse(INVALID_HANDLE, "cuModuleUnload: a module that is none, or no more");
+                return machine.refuse(INVALID_HANDLE, "cuModuleUnload: the module is invalid or unloaded");
             };
             machine.kernels.retain(|_, kernel| kernel.module != module as usize);
             for address in of.globals.iter() {
@@ -538,7 +538,7 @@ entries! {
             // SAFETY: names end with a NUL.
             let name = unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned();
             let Some(of) = machine.modules.get(&(module as usize)) else {
-                return machine.refuse(INVALID_HANDLE, "cuModuleGetFunction: a module that is none, or no more");
+                return machine.refuse(INVALID_HANDLE, "cuModuleGetFunction: the module is invalid or unloaded");
             };
             if !of.program.functions.get(&name).is_some_and(|function| function.is_kernel) {
                 return NOT_FOUND;
@@ -558,7 +558,7 @@ entries! {
             let value = match which {
                 0 => kernel.max_threads.unwrap_or(MAX_THREADS).min(MAX_THREADS) as c_int,
                 1 => kernel.shared_bytes,
-                _ => return machine.refuse(INVALID_VALUE, &format!("the attribute {which} of a kernel is not known")),
+                _ => return machine.refuse(INVALID_VALUE, &format!("unsupported attribute {which} of a kernel")),
             };
             // SAFETY: the caller's promise.
             unsafe { give_in(machine, to, value) }
@@ -600,7 +600,7 @@ entries! {
     ) -> Code {
         in_context(|machine| {
             let Some(kernel) = machine.kernel(function) else {
-                return machine.refuse(INVALID_HANDLE, "cuLaunchKernel: a kernel that is none, or whose module is unloaded");
+                return machine.refuse(INVALID_HANDLE, "cuLaunchKernel: the kernel is invalid, or its module is unloaded");
             };
             let threads = [bx, by, bz].iter().map(|count| u64::from(*count)).product::<u64>();
             let most = kernel.max_threads.unwrap_or(MAX_THREADS).min(MAX_THREADS);
@@ -614,7 +614,7 @@ entries! {
                 return machine.refuse(LAUNCH_OUT_OF_RESOURCES, &format!("{}: {shared} bytes of shared memory", kernel.name));
             }
             if !extra.is_null() || (parameters.is_null() && !kernel.parameters.is_empty()) {
-                return machine.refuse(INVALID_VALUE, &format!("{}: parameters in a way that is not known", kernel.name));
+                return machine.refuse(INVALID_VALUE, &format!("{}: unsupported form of parameters", kernel.name));
             }
             let end = kernel.parameters.iter().map(|(offset, bytes)| offset + bytes).max().unwrap_or(0);
             let mut bytes = vec![0; end];

@@ -304,7 +304,7 @@ impl Machine {
             let knob = NAMES.iter().position(|known| *known == name.trim());
             match (knob, value.trim().parse()) {
                 (Some(knob), Ok(value)) => self.knobs[knob] = value,
-                _ => self.report_mistake(&format!("HYPERCHUNK_FAKE_CUDA: {part:?} is not known")),
+                _ => self.report_mistake(&format!("HYPERCHUNK_FAKE_CUDA: unknown item {part:?}")),
             }
         }
         for _ in 0..self.knob(Knob::Threads) {

@@ -74,7 +74,7 @@ fn run(machine: &mut Machine, batch: Batch, decode: Decode) -> Result<(), Fault>
         let (from, bytes, to, room) = (from?, bytes? as usize, to?, room? as usize);
         if from % batch.align != 0 {
             return Err(Fault::Misaligned(format!(
-                "nvCOMP: a piece at {from:#x}, which is no multiple of {}",
+                "nvCOMP: a piece at {from:#x}, which is not a multiple of {}",
                 batch.align
             )));
         }
@@ -145,7 +145,7 @@ macro_rules! decompressors {
             count: usize, largest: usize, options: Options, to: *mut usize, total: usize, _stream: *mut c_void,
         ) -> c_int {
             if !options.are_known() || largest > total {
-                machine().report_mistake("nvCOMP: options that are not known, or less than one piece in all");
+                machine().report_mistake("nvCOMP: unsupported options, or no pieces");
                 return INVALID_VALUE;
             }
             // SAFETY: the caller's promise.
@@ -161,7 +161,7 @@ macro_rules! decompressors {
         ) -> c_int {
             let mut machine = machine();
             if !options.are_known() || count == 0 || temp_size < temp_bytes(count, 0) || machine.memory.read(temp, temp_size).is_none() {
-                machine.report_mistake("nvCOMP: options that are not known, no pieces, or too little room for the decompressor");
+                machine.report_mistake("nvCOMP: unsupported options, no pieces, or too little temporary memory");
                 return INVALID_VALUE;
             }
             let batch = Batch { from, from_bytes, room, to_bytes, count, to, statuses, align: $align };

@@ -150,7 +150,7 @@ entries! {
         in_context(|machine| {
             // SAFETY: the caller's promise.
             if !machine.is_shareable(unsafe { *properties }) {
-                return machine.refuse(INVALID_VALUE, "cuMemGetAllocationGranularity: properties that are not known");
+                return machine.refuse(INVALID_VALUE, "cuMemGetAllocationGranularity: unsupported properties");
             }
             // SAFETY: the caller's promise.
             unsafe { give_in(machine, to, GRANULARITY_BYTES) }
@@ -163,7 +163,7 @@ entries! {
             // SAFETY: the caller's promise.
             let known = machine.is_shareable(unsafe { *properties });
             if !known || flags != 0 || bytes == 0 || !bytes.is_multiple_of(GRANULARITY_BYTES) {
-                return machine.refuse(INVALID_VALUE, &format!("cuMemCreate: {bytes} bytes, or properties that are not known"));
+                return machine.refuse(INVALID_VALUE, &format!("cuMemCreate: {bytes} bytes, or unsupported properties"));
             }
             if machine.knob(Knob::Exports) == 0 {
                 return NOT_SUPPORTED;
@@ -188,7 +188,7 @@ entries! {
                 machine.release(memory);
                 SUCCESS
             }
-            None => machine.refuse(INVALID_VALUE, "cuMemRelease: a handle that is none, or no more"),
+            None => machine.refuse(INVALID_VALUE, "cuMemRelease: the handle is invalid or released"),
         })
     }
 
@@ -196,7 +196,7 @@ entries! {
     fn cuMemExportToShareableHandle(to: *mut c_void, handle: u64, kind: c_int, flags: u64) -> Code {
         in_context(|machine| {
             let Some(memory) = machine.sharing.handles.get(&handle).filter(|_| kind == DESCRIPTOR && flags == 0) else {
-                return machine.refuse(INVALID_VALUE, "cuMemExportToShareableHandle: a handle that is none, or another kind");
+                return machine.refuse(INVALID_VALUE, "cuMemExportToShareableHandle: the handle is invalid, or of an unsupported kind");
             };
             // SAFETY: a live descriptor.
             let fd = unsafe { libc::fcntl(memory.descriptor.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 3) };
@@ -244,7 +244,7 @@ entries! {
     fn cuMemAddressReserve(to: *mut u64, bytes: usize, alignment: usize, address: u64, flags: u64) -> Code {
         in_context(|machine| {
             if bytes == 0 || !bytes.is_multiple_of(GRANULARITY_BYTES) || (alignment, address, flags) != (0, 0, 0) {
-                return machine.refuse(INVALID_VALUE, &format!("cuMemAddressReserve: {bytes} bytes, or a place that is not known"));
+                return machine.refuse(INVALID_VALUE, &format!("cuMemAddressReserve: {bytes} bytes, or unsupported arguments"));
             }
             let address = machine.memory.reserve(bytes);
             machine.sharing.reserved.insert(address, bytes);
@@ -257,7 +257,7 @@ entries! {
     fn cuMemAddressFree(address: u64, bytes: usize) -> Code {
         in_context(|machine| {
             if machine.sharing.reserved.get(&address) != Some(&bytes) || machine.sharing.mapped.contains_key(&address) {
-                return machine.refuse(INVALID_VALUE, "cuMemAddressFree: addresses that are not reserved, or where memory is");
+                return machine.refuse(INVALID_VALUE, "cuMemAddressFree: the addresses are not reserved, or memory is mapped there");
             }
             machine.sharing.reserved.remove(&address);
             SUCCESS
@@ -276,7 +276,7 @@ entries! {
                     machine.sharing.mapped.insert(address, memory);
                     SUCCESS
                 }
-                None => machine.refuse(INVALID_VALUE, "cuMemMap: a handle that is none, or addresses that are not reserved for it"),
+                None => machine.refuse(INVALID_VALUE, "cuMemMap: the handle is invalid, or the addresses are not reserved for it"),
             }
         })
     }
@@ -285,7 +285,7 @@ entries! {
     fn cuMemSetAccess(address: u64, bytes: usize, access: *const Access, count: usize) -> Code {
         in_context(|machine| {
             let Some(memory) = machine.sharing.mapped.get(&address).filter(|memory| memory.length == bytes && count == 1) else {
-                return machine.refuse(INVALID_VALUE, "cuMemSetAccess: addresses where no memory is");
+                return machine.refuse(INVALID_VALUE, "cuMemSetAccess: no memory is mapped at the addresses");
             };
             // SAFETY: the caller's promise: there is one.
             let access = unsafe { *access };
@@ -302,10 +302,10 @@ entries! {
     fn cuMemUnmap(address: u64, bytes: usize) -> Code {
         in_context(|machine| {
             if machine.sharing.reserved.get(&address) != Some(&bytes) {
-                return machine.refuse(INVALID_VALUE, "cuMemUnmap: addresses that are not reserved");
+                return machine.refuse(INVALID_VALUE, "cuMemUnmap: the addresses are not reserved");
             }
             let Some(memory) = machine.sharing.mapped.remove(&address) else {
-                return machine.refuse(INVALID_VALUE, "cuMemUnmap: addresses where no memory is");
+                return machine.refuse(INVALID_VALUE, "cuMemUnmap: no memory is mapped at the addresses");
             };
             machine.memory.map(address, None);
             machine.release(memory);

@@ -124,19 +124,19 @@ impl Machine {
     }
 
     fn work(&mut self, work: Work) -> Result<(), Fault> {
-        let nobody = |what: &str, address: u64, bytes: usize| {
-            Fault::Address(format!("{what}: {bytes} bytes at {address:#x} are nobody's by now"))
+        let unallocated = |what: &str, address: u64, bytes: usize| {
+            Fault::Address(format!("{what}: {bytes} bytes at {address:#x} are not allocated any more"))
         };
         match work {
             Work::Up { to, from, bytes } => {
                 let Some(place) = self.memory.write(to, bytes) else {
-                    return Err(nobody("a copy", to, bytes));
+                    return Err(unallocated("a copy", to, bytes));
                 };
                 match from {
                     Host::Taken(from) => place.copy_from_slice(&from),
                     Host::Pinned(from) => {
                         if !is_pinned(&self.pinned, from, bytes) {
-                            return Err(nobody("a copy from page-locked memory", from as u64, bytes));
+                            return Err(unallocated("a copy from page-locked memory", from as u64, bytes));
                         }
                         // SAFETY: page-locked memory of ours with `bytes` bytes.
                         unsafe {
@@ -148,10 +148,10 @@ impl Machine {
             }
             Work::Down { to, from, bytes } => {
                 let Some(place) = self.memory.read(from, bytes) else {
-                    return Err(nobody("a copy", from, bytes));
+                    return Err(unallocated("a copy", from, bytes));
                 };
                 if !is_pinned(&self.pinned, to, bytes) {
-                    return Err(nobody("a copy to page-locked memory", to as u64, bytes));
+                    return Err(unallocated("a copy to page-locked memory", to as u64, bytes));
                 }
                 // SAFETY: as above.
                 unsafe { std::ptr::copy_nonoverlapping(place.as_ptr(), to as *mut u8, bytes) };
@@ -159,23 +159,23 @@ impl Machine {
             }
             Work::Over { to, from, bytes } => {
                 let Some(place) = self.memory.read(from, bytes) else {
-                    return Err(nobody("a copy", from, bytes));
+                    return Err(unallocated("a copy", from, bytes));
                 };
                 let taken = place.to_vec();
                 let Some(place) = self.memory.write(to, bytes) else {
-                    return Err(nobody("a copy", to, bytes));
+                    return Err(unallocated("a copy", to, bytes));
                 };
                 place.copy_from_slice(&taken);
             }
             Work::Fill { to, value, bytes } => {
                 let Some(place) = self.memory.write(to, bytes) else {
-                    return Err(nobody("a fill", to, bytes));
+                    return Err(unallocated("a fill", to, bytes));
                 };
                 place.fill(value);
             }
             Work::Launch { program, globals, name, grid, parameters } => {
                 let Some(kernel) = program.functions.get(&name) else {
-                    return Err(Fault::Trap(format!("{name} is no kernel of its module")));
+                    return Err(Fault::Trap(format!("{name} is not a kernel of its module")));
                 };
                 run(&program, kernel, &globals, grid, &parameters, &mut self.memory)?;
                 self.counted.launches += 1;
@@ -201,15 +201,16 @@ impl Machine {
                 stream.work.push_back(work);
                 SUCCESS
             }
-            None => self.refuse(crate::machine::INVALID_HANDLE, "a stream that is none, or no more"),
+            None => self.refuse(crate::machine::INVALID_HANDLE, "the stream is invalid or destroyed"),
         }
     }
 
     /// Checks that a range of the GPU's memory is allocated; reports a mistake if not.
     pub(crate) fn check_device(&mut self, what: &str, address: u64, bytes: usize) -> Code {
         if self.memory.read(address, bytes).is_none() {
-            let text =
-                format!("{what}: {bytes} bytes at {address:#x} do not lie in one piece of device memory");
+            let text = format!(
+                "{what}: {bytes} bytes at {address:#x} are not within one allocation of device memory"
+            );
             return self.refuse(crate::machine::INVALID_VALUE, &text);
         }
         SUCCESS

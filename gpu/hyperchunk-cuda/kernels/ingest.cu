@@ -1,6 +1,6 @@
-// What stored bytes need on the GPU to become an array: bytes in order again, in their places, and a checksum.
+// Kernels that turn stored bytes on the GPU into an array: unshuffling, copies of boxes, and a checksum.
 //
-// `ingest.ptx` is made of this file by NVRTC; the test `kernels::ptx_is_that_of_the_source` makes it again and compares.
+// NVRTC compiles this file to `ingest.ptx`; the test `kernels::ptx_is_that_of_the_source` repeats this and compares.
 
 typedef unsigned char u8;
 typedef unsigned short u16;
@@ -16,10 +16,10 @@ const u32 MAX_RANK = 8;
 
 struct Box {
     u64 from, to;
-    // Units of the whole box.
+    // Number of units in the box.
     u64 count;
     u32 rank, reserved;
-    // Outermost dimension first; how many, and the bytes from one to the next.
+    // Outermost dimension first: sizes in units, and strides in bytes.
     u64 size[MAX_RANK], from_stride[MAX_RANK], to_stride[MAX_RANK];
 };
 
@@ -62,7 +62,8 @@ extern "C" __global__ void swap_2(const Box *boxes) { scatter<u16, true>(boxes);
 extern "C" __global__ void swap_4(const Box *boxes) { scatter<u32, true>(boxes); }
 extern "C" __global__ void swap_8(const Box *boxes) { scatter<u64, true>(boxes); }
 
-// Undoes the filter shuffle: first bytes of all elements, then second ones, and so on; what makes up no element lies behind.
+// Undoes the filter shuffle, which stores the first bytes of all elements, then the second ones, and so on.
+// Bytes of an incomplete last element follow unshuffled.
 // One row of blocks for each piece, one thread for each element.
 template <class Unit> __device__ void unshuffle_words(const Piece *pieces) {
     const Piece &piece = pieces[blockIdx.y];
@@ -96,14 +97,14 @@ extern "C" __global__ void unshuffle(const Piece *pieces, u32 size) {
         to[byte] = from[byte];
 }
 
-// The checksum of zlib's streams (RFC 1950, Adler-32) of what pieces lead to: one block each, of 256 threads.
+// Adler-32, the checksum of zlib's streams (RFC 1950), of each piece: one block each, of 256 threads.
 extern "C" __global__ void adler32(const Piece *pieces, u32 *sums) {
     const u32 THREADS = 256, MODULUS = 65521;
     __shared__ u64 plain[THREADS], weighted[THREADS];
     const Piece &piece = pieces[blockIdx.x];
     const u8 *from = (const u8 *)piece.from;
     u64 sum = 0, total = 0;
-    // The weight of a byte is how many there are from it on.
+    // The weight of a byte is the number of bytes from it to the end of the piece.
     u32 weight = (u32)((piece.bytes - threadIdx.x) % MODULUS);
     for (u64 byte = threadIdx.x; byte < piece.bytes; byte += THREADS) {
         sum += from[byte];

@@ -31,7 +31,7 @@ const NOTHING: &str =
     ".version 6.0\n.target sm_60\n.address_size 64\n.visible .entry nothing()\n{\n\tret;\n}\n";
 
 impl Context {
-    /// Returns the context of a GPU, made at the first call.
+    /// Returns the context of a GPU, created at the first call.
     ///
     /// # Errors
     /// As [`Driver::load`]; Missing if there is no GPU with that number; Unsupported in a fork.
@@ -46,7 +46,7 @@ impl Context {
             fail!(Missing, "NVIDIA's driver is installed, but it finds no GPU that this process may use")
         }
         let Some(number) = c_int::try_from(ordinal).ok().filter(|_| (ordinal as usize) < count) else {
-            fail!(Missing, "there is no GPU {ordinal}; there are {count}, from 0")
+            fail!(Missing, "there is no GPU {ordinal}: this process may use {count}, numbered from 0")
         };
         let device = driver.device_handle(number)?;
         let mut handle = std::ptr::null_mut();
@@ -59,7 +59,7 @@ impl Context {
         Ok(context)
     }
 
-    /// Makes it the context of the calling thread. Every function of this crate that needs a context does
+    /// Makes this the context of the calling thread. Every function of this crate that needs a context does
     /// this.
     ///
     /// # Errors
@@ -70,13 +70,13 @@ impl Context {
         self.driver.check("cuCtxSetCurrent", unsafe { (self.driver.f.context_set)(self.handle) })
     }
 
-    /// Returns the number of its GPU.
+    /// Returns the number of the context's GPU.
     #[must_use]
     pub fn ordinal(&self) -> u32 {
         self.ordinal
     }
 
-    /// Returns its driver.
+    /// Returns the context's driver.
     #[must_use]
     pub fn driver(&self) -> &'static Driver {
         self.driver

@@ -88,7 +88,7 @@ pub struct CuFile {
 }
 
 impl CuFile {
-    /// Loads it and opens its driver: the file `path`, or the library in that folder; else
+    /// Loads the library and opens its driver: the file `path`, or the library in that folder; else
     /// `HYPERCHUNK_CUFILE` (an absolute path; ignored in set-uid programs), else by the system's loader. With
     /// a driver of `HYPERCHUNK_CUDA_DRIVER`, only the library of `HYPERCHUNK_CUFILE` is used.
     ///
@@ -123,7 +123,7 @@ impl CuFile {
         let direct = properties.major > 0;
         let mode = if direct { Mode::Direct } else { Mode::Compatibility };
         if mode == Mode::Compatibility && properties.control & COMPATIBILITY == 0 {
-            let text = "cuFile can read nothing here: nvidia-fs is not loaded, and cufile.json does not allow its compatibility mode";
+            let text = "cannot use cuFile: nvidia-fs is not loaded, and cufile.json does not allow its compatibility mode";
             return Err(Error::new(ErrorKind::Unsupported, text));
         }
         let version = f.version.and_then(|version| {
@@ -142,7 +142,7 @@ impl CuFile {
         self.mode
     }
 
-    /// Returns its version, as (1, 14), if available.
+    /// Returns the library's version, as (1, 14), if available.
     #[must_use]
     pub fn version(&self) -> Option<(u32, u32)> {
         self.version
@@ -223,7 +223,7 @@ impl RegisteredFile<'_> {
                 }
                 Ok(more) if more <= bytes - done => done += more,
                 Ok(_) => {
-                    return Err(Error::new(ErrorKind::Failed, "cuFileRead: more bytes than were asked for"));
+                    return Err(Error::new(ErrorKind::Failed, "cuFileRead: more bytes than requested"));
                 }
                 Err(_) if read == -1 => {
                     let error = std::io::Error::last_os_error();

@@ -260,7 +260,7 @@ impl Driver {
                 ErrorKind::Missing,
                 "; NVIDIA's driver is installed, but it finds no GPU that this process may use",
             ),
-            INVALID_PTX => (ErrorKind::Failed, "; the driver's compiler does not take the kernel"),
+            INVALID_PTX => (ErrorKind::Failed, "; the driver's compiler rejects the kernel"),
             UNSUPPORTED_PTX => (
                 ErrorKind::Unsupported,
                 "; the kernel's PTX is newer than the driver: install a newer driver",

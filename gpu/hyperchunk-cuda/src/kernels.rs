@@ -1,4 +1,4 @@
-//! Our kernels: `kernels/ingest.cu`, with its PTX, which the driver compiles for the present GPU.
+//! Our kernels: `kernels/ingest.cu`, with its PTX, which the driver compiles for the current GPU.
 
 use crate::{Context, Function, Module, Result};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -26,7 +26,7 @@ impl Library {
         let mut reasons = Vec::new();
         for path in candidates {
             let Ok(name) = CString::new(path.as_os_str().as_bytes()) else {
-                reasons.push(format!("{}: a NUL in its name", path.display()));
+                reasons.push(format!("{}: the name contains a NUL byte", path.display()));
                 continue;
             };
             // SAFETY: the name is live. The library was chosen by the user, so its constructors may run.
@@ -67,7 +67,7 @@ impl Library {
         Error::new(ErrorKind::Unsupported, message)
     }
 
-    /// Loads its table of functions.
+    /// Loads the library's table of functions.
     ///
     /// # Errors
     /// Unsupported if one is missing.
@@ -85,7 +85,7 @@ impl Library {
         unsafe { libc::dlsym(self.handle, name.as_ptr()) }
     }
 
-    /// Returns its path, or the name by which it was found.
+    /// Returns the library's path, or the name by which it was found.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }

@@ -16,7 +16,7 @@ pub struct DeviceMemory {
 }
 
 impl DeviceMemory {
-    /// Makes memory of a mapping.
+    /// Creates memory of a mapping.
     pub(crate) fn mapped(context: &Arc<Context>, mapping: Mapping) -> DeviceMemory {
         let (address, bytes) = (mapping.address(), mapping.bytes());
         DeviceMemory { context: Arc::clone(context), address, bytes, mapping: Some(mapping) }
@@ -50,7 +50,7 @@ impl DeviceMemory {
         self.bytes
     }
 
-    /// Returns its context.
+    /// Returns the context of the memory.
     #[must_use]
     pub fn context(&self) -> &Arc<Context> {
         &self.context
@@ -62,7 +62,7 @@ impl DeviceMemory {
             Some(end) if end <= self.bytes => Ok(self.address + offset as u64),
             _ => fail!(
                 Invalid,
-                "{length} bytes at {offset} do not lie in the {} bytes of memory on the GPU",
+                "{length} bytes at {offset} are not within the {} bytes of memory on the GPU",
                 self.bytes
             ),
         }
@@ -71,8 +71,8 @@ impl DeviceMemory {
 
 impl Drop for DeviceMemory {
     fn drop(&mut self) {
-        // A fork has no GPU on which to free anything. If a kernel broke the context, all is freed when the
-        // process ends. A mapping releases itself.
+        // In a forked process there is no GPU on which to free anything. If a kernel broke the context, all
+        // is freed when the process ends. A mapping releases itself.
         if self.mapping.is_none() && self.context.make_current().is_ok() {
             // SAFETY: the address is from cuMemAlloc, freed only here. The driver waits for its users.
             let _ = unsafe { (self.context.driver.f.memory_free)(self.address) };
@@ -112,7 +112,7 @@ impl PinnedMemory {
             .map_err(|error| error.within(format_args!("{bytes} page-locked bytes")))?;
         let start: *mut u8 = start.cast();
         if start.is_null() {
-            fail!(Failed, "cuMemHostAlloc gave no memory")
+            fail!(Failed, "cuMemHostAlloc returned no memory")
         }
         // SAFETY: fresh memory of that many bytes.
         unsafe { start.write_bytes(0, bytes) };

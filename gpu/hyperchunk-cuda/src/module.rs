@@ -1,4 +1,4 @@
-//! Kernels: loaded from PTX, which the driver compiles for the present GPU, and launched.
+//! Kernels: loaded from PTX, which the driver compiles for the current GPU, and launched.
 
 use crate::driver::Handle;
 use crate::error::fail;
@@ -58,7 +58,7 @@ pub struct Launch {
 }
 
 impl Launch {
-    /// Makes a one-dimensional launch.
+    /// Creates a one-dimensional launch.
     #[must_use]
     pub fn linear(blocks: u32, threads: u32) -> Launch {
         Launch { grid: [blocks, 1, 1], block: [threads, 1, 1], shared: 0 }
@@ -81,7 +81,7 @@ impl Module {
     /// Failed with the log of the driver's compiler; Unsupported if the PTX is too new for the driver.
     pub fn load(context: &Arc<Context>, text: &str) -> Result<Module> {
         let entries = ptx::entries(text)?;
-        let Ok(image) = CString::new(text) else { fail!(Invalid, "PTX with a NUL in it") };
+        let Ok(image) = CString::new(text) else { fail!(Invalid, "the PTX contains a NUL byte") };
         context.make_current()?;
         let mut log = vec![0_u8; 16 << 10];
         let options = [ERROR_LOG, ERROR_LOG_BYTES];
@@ -107,7 +107,7 @@ impl Module {
         Ok(Module(Arc::new(LoadedModule { context: Arc::clone(context), handle, entries })))
     }
 
-    /// Returns its kernels, as declared in the PTX.
+    /// Returns the module's kernels, as declared in the PTX.
     #[must_use]
     pub fn entries(&self) -> &[Entry] {
         &self.0.entries
@@ -123,7 +123,7 @@ impl Module {
             let names: Vec<_> = loaded.entries.iter().map(|entry| entry.name.as_str()).collect();
             fail!(Invalid, "the module has no kernel {name}; it has: {}", names.join(", "))
         };
-        let Ok(symbol) = CString::new(name) else { fail!(Invalid, "a kernel's name with a NUL in it") };
+        let Ok(symbol) = CString::new(name) else { fail!(Invalid, "a kernel's name contains a NUL byte") };
         loaded.context.make_current()?;
         let driver = loaded.context.driver;
         let mut handle = std::ptr::null_mut();
@@ -169,7 +169,7 @@ impl Function {
         Ok(u32::try_from(value).unwrap_or(0))
     }
 
-    /// Launches it. A fault of the kernel is reported by the next wait for the stream, and breaks the
+    /// Launches the kernel. A fault of the kernel is reported by the next wait for the stream, and breaks the
     /// context.
     ///
     /// # Errors
@@ -184,7 +184,7 @@ impl Function {
         if launch.grid.contains(&0) || launch.block.contains(&0) {
             fail!(
                 Invalid,
-                "{}: a launch of {:?} blocks of {:?} threads",
+                "{}: cannot launch {:?} blocks of {:?} threads",
                 entry.name,
                 launch.grid,
                 launch.block
@@ -272,7 +272,8 @@ impl Function {
             let code = unsafe { ask(self.handle, number, &raw mut offset, &raw mut bytes) };
             let declared = entry.parameters.get(number).map(|parameter| parameter.bytes);
             if (code == 0).then_some(bytes) != declared {
-                let text = format!("{}: parameter {number} is not what the PTX declares", entry.name);
+                let text =
+                    format!("{}: parameter {number} differs from its declaration in the PTX", entry.name);
                 return Err(crate::Error::new(ErrorKind::Failed, text));
             }
         }

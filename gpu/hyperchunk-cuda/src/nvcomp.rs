@@ -94,8 +94,8 @@ pub struct Nvcomp {
 }
 
 impl Nvcomp {
-    /// Loads it: the file `path`, or the library in that folder; else `HYPERCHUNK_NVCOMP` (an absolute path;
-    /// ignored in set-uid programs), else by the system's loader. Loading needs no GPU.
+    /// Loads the library: the file `path`, or the library in that folder; else `HYPERCHUNK_NVCOMP` (an
+    /// absolute path; ignored in set-uid programs), else by the system's loader. Loading needs no GPU.
     ///
     /// # Errors
     /// Missing, with what to install; Unsupported for another version.
@@ -139,7 +139,7 @@ impl Nvcomp {
         }
     }
 
-    /// Returns its version, as (6, 0).
+    /// Returns the library's version, as (6, 0).
     #[must_use]
     pub fn version(&self) -> (u32, u32) {
         self.version
@@ -151,7 +151,7 @@ impl Nvcomp {
         self.library.path()
     }
 
-    /// Returns whether it decompresses that format.
+    /// Returns whether the library decompresses that format.
     #[must_use]
     pub fn decompresses(&self, algorithm: Algorithm) -> bool {
         self.calls(algorithm).is_some()

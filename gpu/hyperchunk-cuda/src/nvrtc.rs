@@ -57,8 +57,8 @@ pub struct Nvrtc {
 }
 
 impl Nvrtc {
-    /// Loads it: the file `path`, or the library in that folder; else `HYPERCHUNK_NVRTC` (an absolute path;
-    /// ignored in set-uid programs), else by the system's loader.
+    /// Loads the library: the file `path`, or the library in that folder; else `HYPERCHUNK_NVRTC` (an
+    /// absolute path; ignored in set-uid programs), else by the system's loader.
     ///
     /// # Errors
     /// Missing, with what to install; Unsupported if it is too old.
@@ -85,7 +85,7 @@ impl Nvrtc {
         nvrtc.check("nvrtcGetNumSupportedArchs", unsafe { (nvrtc.f.architecture_count)(&raw mut count) })?;
         let mut architectures = vec![0; usize::try_from(count).unwrap_or(0).min(1000)];
         if architectures.len() != number(count) as usize {
-            fail!(Failed, "NVRTC says that it knows {count} kinds of GPU")
+            fail!(Failed, "NVRTC reports {count} supported architectures")
         }
         // SAFETY: writes as many integers as it said.
         nvrtc.check("nvrtcGetSupportedArchs", unsafe {
@@ -96,7 +96,7 @@ impl Nvrtc {
         Ok(nvrtc)
     }
 
-    /// Returns its version, as (12, 9).
+    /// Returns the library's version, as (12, 9).
     #[must_use]
     pub fn version(&self) -> (u32, u32) {
         self.version
@@ -108,7 +108,7 @@ impl Nvrtc {
         self.library.path()
     }
 
-    /// Returns the compute capabilities that it compiles for, ascending: 70 is `compute_70`.
+    /// Returns the compute capabilities for which it compiles, ascending: 70 is `compute_70`.
     #[must_use]
     pub fn architectures(&self) -> &[u32] {
         &self.architectures
@@ -127,7 +127,8 @@ impl Nvrtc {
         name_expressions: &[&str],
     ) -> Result<Ptx> {
         let c = |text: &str, what: &str| {
-            CString::new(text).map_err(|_| Error::new(ErrorKind::Invalid, format!("{what} with a NUL in it")))
+            CString::new(text)
+                .map_err(|_| Error::new(ErrorKind::Invalid, format!("{what} contains a NUL byte")))
         };
         let (source, name) = (c(source, "a source")?, c(name, "a source's name")?);
         let options = options.iter().map(|option| c(option, "an option")).collect::<Result<Vec<_>>>()?;
@@ -204,7 +205,7 @@ impl ProgramGuard<'_> {
         // SAFETY: the program is live; writes one size.
         self.nvrtc.check(what, unsafe { size(self.program, &raw mut bytes) })?;
         if bytes > MAX_TEXT_BYTES {
-            fail!(Limit, "a {what} of {bytes} bytes; at most {MAX_TEXT_BYTES} are kept")
+            fail!(Limit, "the {what} has {bytes} bytes; the limit is {MAX_TEXT_BYTES}")
         }
         let mut text = vec![0_u8; bytes.max(1)];
         // SAFETY: the program is live; writes as many bytes as it said.

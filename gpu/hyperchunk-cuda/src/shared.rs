@@ -152,7 +152,10 @@ impl Context {
         let device = place(self)?.device;
         for attribute in [MANAGES, EXPORTS] {
             if driver.attribute(device, attribute)? == 0 {
-                fail!(Unsupported, "this GPU's memory cannot be shared between processes, says its driver")
+                fail!(
+                    Unsupported,
+                    "this GPU's memory cannot be shared between processes, according to its driver"
+                )
             }
         }
         Ok(())
@@ -207,7 +210,7 @@ impl DeviceMemory {
         let code = unsafe { export((&raw mut raw).cast(), handle.value, DESCRIPTOR, 0) };
         driver.check("cuMemExportToShareableHandle", code)?;
         if raw < 0 {
-            fail!(Failed, "cuMemExportToShareableHandle gave no descriptor")
+            fail!(Failed, "cuMemExportToShareableHandle returned no descriptor")
         }
         // SAFETY: the driver made it for the caller.
         let descriptor = unsafe { OwnedFd::from_raw_fd(raw) };
@@ -230,7 +233,7 @@ impl DeviceMemory {
         let driver = context.driver();
         let (import,) = functions_of!(driver; import);
         let number = usize::try_from(descriptor.as_raw_fd())
-            .map_err(|_| Error::new(ErrorKind::Invalid, "no descriptor"))?;
+            .map_err(|_| Error::new(ErrorKind::Invalid, "the descriptor is invalid"))?;
         let mut value = 0;
         // SAFETY: writes one handle; of this kind, the pointer is the number of a live descriptor.
         let code = unsafe { import(&raw mut value, std::ptr::without_provenance_mut(number), DESCRIPTOR) };

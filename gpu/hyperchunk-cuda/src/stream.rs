@@ -26,7 +26,7 @@ unsafe impl Send for Event {}
 unsafe impl Sync for Event {}
 
 impl Event {
-    /// Makes an event that is not recorded yet.
+    /// Creates an event that is not recorded yet.
     ///
     /// # Errors
     /// Errors of the driver.
@@ -50,7 +50,7 @@ impl Event {
         self.context.driver.check("cuEventRecord", code)
     }
 
-    /// Waits until the GPU has passed it. An event that was never recorded counts as passed.
+    /// Waits until the GPU has passed the event. An event that was never recorded counts as passed.
     ///
     /// # Errors
     /// Errors of the driver, including errors of earlier operations.
@@ -97,7 +97,7 @@ impl Staging {
         Ok(Staging { buffers: [one()?, one()?], next: 0 })
     }
 
-    /// Returns the other buffer than last time.
+    /// Returns the buffer that was not returned last time.
     fn next_buffer(&mut self) -> &mut (PinnedMemory, Event) {
         self.next ^= 1;
         let [first, second] = &mut self.buffers;
@@ -119,7 +119,7 @@ unsafe impl Send for Stream {}
 unsafe impl Sync for Stream {}
 
 impl Stream {
-    /// Makes a stream, which does not wait for others.
+    /// Creates a stream, which does not wait for others.
     ///
     /// # Errors
     /// Errors of the driver.
@@ -132,13 +132,13 @@ impl Stream {
         Ok(Stream { context: Arc::clone(context), handle, staging: Mutex::new(None) })
     }
 
-    /// Returns its context.
+    /// Returns the stream's context.
     #[must_use]
     pub fn context(&self) -> &Arc<Context> {
         &self.context
     }
 
-    /// Returns its handle, for NVIDIA's other libraries: a `CUstream`, which is a `cudaStream_t`.
+    /// Returns the stream's handle, for NVIDIA's other libraries: a `CUstream`, which is a `cudaStream_t`.
     #[must_use]
     pub fn address(&self) -> usize {
         self.handle as usize
@@ -263,7 +263,7 @@ impl Stream {
         self.context.driver.check("cuStreamWaitEvent", code)
     }
 
-    /// Waits until all its operations are done.
+    /// Waits until all of the stream's operations are done.
     ///
     /// # Errors
     /// Errors of the driver, including errors of kernels.

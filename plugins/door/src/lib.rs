@@ -1,7 +1,7 @@
-//! Loads the library that holds the code of all plugins.
+//! Loader of the library that contains the code of all plugins.
 //!
-//! HDF5 asks each shared object for one plugin. So that the code is in a package once, the plugins are small
-//! libraries, which take their class from the library of the connector.
+//! HDF5 asks each shared object for one plugin. So that a package contains the code only once, the plugins
+//! are small libraries, which take their class from the library of the connector.
 
 use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_void};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
@@ -16,8 +16,8 @@ pub const H5PL_TYPE_VOL: c_int = 1;
 /// The connector's library, relative to the folder of a plugin: in packages, and in cargo's build folder.
 const PLACES: [&str; 2] = ["../connector/libhyperchunk_vol.so", "libhyperchunk_vol.so"];
 
-/// Returns the class of a filter, which the exported function `name` of the connector's library returns; null,
-/// after a message, if the library cannot be loaded.
+/// Returns the class of a filter, by a call of the exported function `name` of the connector's library; null,
+/// after a message on standard error, if the library cannot be loaded.
 #[must_use]
 pub fn filter_class(name: &CStr) -> *const c_void {
     let class = function(name, "the package");
@@ -28,8 +28,8 @@ pub fn filter_class(name: &CStr) -> *const c_void {
     unsafe { mem::transmute::<*const c_void, extern "C" fn() -> *const c_void>(class)() }
 }
 
-/// Returns an exported function of the connector's library; null, after a message that ends with
-/// `reinstall REMEDY` (or names the limit of memory that is in the way), if the library cannot be loaded.
+/// Returns an exported function of the connector's library; null if the library cannot be loaded, after a
+/// message that ends with `reinstall REMEDY`, or with the memory limit to be raised.
 #[must_use]
 #[expect(clippy::print_stderr, reason = "HDF5 says only that a plugin has no class")]
 pub fn function(name: &CStr, remedy: &str) -> *const c_void {
@@ -40,7 +40,7 @@ pub fn function(name: &CStr, remedy: &str) -> *const c_void {
     })
 }
 
-/// Returns what to do if the dynamic linker failed because this process's address space is limited.
+/// Returns the remedy if the dynamic linker failed because this process's address space is limited.
 fn address_space_remedy(reason: &str) -> Option<String> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: a live place for the limits.

@@ -3,13 +3,13 @@
 use hyperchunk_door::{H5PL_TYPE_FILTER, filter_class};
 use std::ffi::{c_int, c_void};
 
-/// Tells HDF5 that this is a filter plugin.
+/// Returns the type of the plugin: a filter.
 #[unsafe(no_mangle)]
 pub extern "C" fn H5PLget_plugin_type() -> c_int {
     H5PL_TYPE_FILTER
 }
 
-/// Hands HDF5 the filter.
+/// Returns the filter's class to HDF5.
 #[unsafe(no_mangle)]
 pub extern "C" fn H5PLget_plugin_info() -> *const c_void {
     filter_class(c"hyperchunk_snappy_class")

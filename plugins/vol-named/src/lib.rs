@@ -87,8 +87,8 @@ extern "C" fn no_filter() -> *const c_void {
     (&raw const NO_FILTER).cast()
 }
 
-/// Returns the function that answers HDF5: the one in the connector's library, which returns its class, or
-/// one of this library.
+/// Returns the function to which `H5PLget_plugin_info` jumps: that of the connector's library, which returns
+/// its class, or one of this library.
 extern "C" fn connector() -> *const c_void {
     if !is_named() {
         return no_filter as *const c_void;

@@ -12,7 +12,7 @@ from hyperchunk.arrow.scan import scan_hyperchunk
 from hyperchunk.arrow.table import Table, as_table
 
 if hasattr(os, "register_at_fork"):
-    # A read-ahead thread must not be in the middle of its work when the process forks.
+    # No read-ahead thread may be working while the process forks.
     os.register_at_fork(before=_core.before_fork, after_in_parent=_core.after_fork, after_in_child=_core.after_fork)
 
 __all__ = ["RemoteTable", "Table", "as_table", "scan_hyperchunk"]

@@ -52,8 +52,7 @@ def _array(values: pa.Array, field: pa.Field) -> Array:
 
 
 def with_arrow_booleans(table: pa.Table) -> pa.Table:
-    """A :class:`pyarrow.Table` with Arrow's own truth values where it has ``arrow.bool8``, which pandas takes for
-    integers."""
+    """Converts columns of ``arrow.bool8``, which pandas takes for integers, to Arrow's booleans."""
     bool8 = getattr(pa, "bool8", None)
     for number, field in enumerate(table.schema):
         if bool8 is not None and field.type == bool8():

@@ -23,7 +23,7 @@ ColumnsWanted: TypeAlias = "Sequence[str] | dict[str, ds.Expression] | None"
 
 
 class ScannerOptions(TypedDict, total=False):
-    """Options of pyarrow's scanners. All but the first ones have no effect here."""
+    """Options of pyarrow's scanners. `cache_metadata` and `fragment_scan_options` have no effect here."""
 
     batch_readahead: int
     fragment_readahead: int
@@ -48,8 +48,7 @@ class TableDataset(ds.Dataset):  # type: ignore[misc]
     """
 
     def __init__(self, table: Table, filter: ds.Expression | None = None) -> None:
-        # pyarrow's class has a C++ object, which this one has not: every method that would use it is overridden
-        # below.
+        # pyarrow's class has a C++ object, which this one lacks: every method that would use it is overridden below.
         self._table = table
         self._schema = table.schema
         # Filter of this dataset; only rows for which it is true exist.
@@ -204,11 +203,11 @@ class TableDataset(ds.Dataset):  # type: ignore[misc]
 
     def get_fragments(self, filter: ds.Expression | None = None) -> NoReturn:
         """Unsupported: an HDF5 table has no pyarrow fragments."""
-        raise NotImplementedError("a table of Hyperchunk has no fragments")
+        raise NotImplementedError("a Hyperchunk table has no fragments")
 
     def replace_schema(self, schema: pa.Schema) -> NoReturn:
         """Unsupported."""
-        raise NotImplementedError("a table of Hyperchunk has the schema that its data have")
+        raise NotImplementedError("the schema of a Hyperchunk table cannot be replaced")
 
     def sort_by(self, sorting: str | list[tuple[str, str]], **options: object) -> ds.InMemoryDataset:
         """Returns all rows sorted, in memory."""
@@ -300,6 +299,6 @@ def _evaluate(batch: pa.RecordBatch, expression: ds.Expression) -> pa.BooleanArr
     return found.chunk(0) if found.num_chunks == 1 else found.combine_chunks()
 
 
-# If a text may mention more columns than this, all are read.
+# Maximum number of columns, named in the text of expressions, that are tested for whether they are needed.
 _MAX_TESTED_COLUMNS = 64
 _OPTIONS = frozenset(("batch_size", "batch_readahead", "fragment_readahead", "use_threads", "memory_pool"))

@@ -82,7 +82,7 @@ class DualFile(WritableFile):
         threads: int | None = None,
     ) -> None:
         if mode not in ("w", "w-", "x"):
-            raise ValueError("a file is made with mode w, w- or x")
+            raise ValueError(f"mode must be 'w', 'w-' or 'x', not {mode!r}")
         if sync not in _SYNC:
             raise ValueError(f"sync must be 'commit', 'never' or 'write', not {sync!r}")
         if row_group is not None and row_group < 1:
@@ -136,8 +136,8 @@ class DualFile(WritableFile):
     def append(self, rows: ArrowData | Mapping[str, npt.ArrayLike]) -> int:
         """Appends rows and returns their number. `rows` is any object with ``__arrow_c_stream__`` or
         ``__arrow_c_array__`` (tables and batches of pyarrow, polars, DuckDB, …), or a mapping of column names to
-        arrays of equal length. Values go straight from their memory to the file. Readers see them after the next
-        :meth:`flush` or :meth:`close`.
+        arrays of equal length. Values are written directly from their memory to the file. Readers see them after the
+        next :meth:`flush` or :meth:`close`.
         """
         if isinstance(rows, Mapping):
             return self._append_arrays({str(name): np.asarray(array) for name, array in rows.items()})
@@ -153,7 +153,7 @@ class DualFile(WritableFile):
     def _append_arrays(self, arrays: dict[str, Array]) -> int:
         lengths = {name: array.shape[0] if array.ndim else None for name, array in arrays.items()}
         if len(set(lengths.values())) > 1 or None in lengths.values():
-            raise ValueError(f"columns of different lengths: {lengths}")
+            raise ValueError(f"columns must have equal lengths, got {lengths}")
         if self._dual is None:
             self._opened.need_open()  # type: ignore[attr-defined]
             self._start(arrays)
@@ -161,14 +161,14 @@ class DualFile(WritableFile):
         columns = []
         for name, description, cell in dual.columns():
             if name not in arrays:
-                raise InvalidError(f"no column {name!r} (file {self._path})")
+                raise InvalidError(f"cannot append rows: they lack the column {name!r} (file {self._path})")
             array = arrays.pop(name)
             given, extent = _column_type(name, array)
             if given.description != description.description or extent != cell:
-                raise InvalidError(f"column {name!r} has other values than those of the file: {array.dtype}, {extent}")
+                raise InvalidError(f"column {name!r} has another type or cell shape: got {array.dtype}, {extent}")
             columns.append(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
         if arrays:
-            raise InvalidError(f"{', '.join(map(repr, arrays))}: no such column (file {self._path})")
+            raise InvalidError(f"the file has no column {', '.join(map(repr, arrays))} (file {self._path})")
         rows = next(iter(lengths.values()), 0) or 0
         dual.append_arrays(columns, rows)
         return rows
@@ -180,7 +180,7 @@ class DualFile(WritableFile):
 
     def flush(self) -> None:
         """Commits the data written until now: HDF5 and Arrow programs that open the file from now on see this state.
-        While further rows are being appended, the file is no valid Arrow file until the next commit.
+        While further rows are being appended, it is not a valid Arrow file until the next commit.
         """
         self._open_dual().flush()
 
@@ -202,7 +202,7 @@ class DualFile(WritableFile):
     def close(self) -> None:
         """Commits and closes the file."""
         if isinstance(self._opened, _PendingFile) and self._opened.is_open:
-            raise InvalidError(f"the file has no columns: append rows, or say columns= (file {self._path})")
+            raise InvalidError(f"the file has no columns: append rows, or set columns= (file {self._path})")
         self._opened.close()
 
 
@@ -226,7 +226,7 @@ class _PendingFile(Opened):
 
     def need(self) -> NoReturn:
         self.need_open()
-        raise InvalidError(f"the file has no columns yet: append rows, or say columns= (file {self.recipe.filename})")
+        raise InvalidError(f"the file has no columns yet: append rows, or set columns= (file {self.recipe.filename})")
 
 
 class _DualWriting(Writing):
@@ -263,7 +263,7 @@ def _stream(rows: object) -> _core.ArrowStream:
         return _core.ArrowStream(rows.__arrow_c_stream__())
     if hasattr(rows, "__arrow_c_array__"):
         return _core.ArrowStream.from_array(*rows.__arrow_c_array__())
-    raise TypeError(f"a table, batches or a mapping of arrays is needed, not {type(rows).__name__}")
+    raise TypeError(f"expected a table, batches or a mapping of arrays, got {type(rows).__name__}")
 
 
 def _empty(columns: object) -> _core.ArrowStream:

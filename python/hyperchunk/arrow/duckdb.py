@@ -95,19 +95,19 @@ class TableSource:
             return self.obj.select(wanted).__arrow_c_stream__(), columns is not None
         condition = _condition(self.obj, filters)
         if condition is None:
-            raise ValueError("a filter that was not accepted")
+            raise ValueError("expected only filters for which accepts() returned True")
         return filtered_batches(self.obj, condition, wanted).__arrow_c_stream__(), columns is not None
 
 
 def _condition(table: Table, filters: Sequence[object]) -> Condition | None:
     """Converts DuckDB's filters to a condition; None if one of them is not supported."""
     if table._decoded:
-        # A frame, whose values are decoded first.
+        # A frame: filters apply to its decoded values.
         return None
     types = dict(table._core.types)
-    left = iter(range(_MAX_NODES))
+    budget = iter(range(_MAX_NODES))
     try:
-        tree = {"and": [_tree(one, types, left) for one in filters]}
+        tree = {"and": [_tree(one, types, budget) for one in filters]}
     except _UnknownError:
         return None
     text = json.dumps(tree)
@@ -120,15 +120,15 @@ class _UnknownError(Exception):
     """An unsupported filter."""
 
 
-def _tree(node: object, types: dict[str, str], left: Iterator[int]) -> Predicate:
-    """Converts a DuckDB filter to a predicate."""
-    if next(left, None) is None:
+def _tree(node: object, types: dict[str, str], budget: Iterator[int]) -> Predicate:
+    """Converts a DuckDB filter to a predicate; `budget` has an item for each node that may still follow."""
+    if next(budget, None) is None:
         raise _UnknownError
     match _parts(node):
         case ("Binary", "AND" | "OR" as operator, one, other):
-            return {operator.lower(): [_tree(one, types, left), _tree(other, types, left)]}
+            return {operator.lower(): [_tree(one, types, budget), _tree(other, types, budget)]}
         case ("Unary", "NOT", operand):
-            return {"not": _tree(operand, types, left)}
+            return {"not": _tree(operand, types, budget)}
         case ("Postfix", "IS NULL" | "IS NOT NULL" as operator, operand):
             return [_column(operand, types), operator.lower()]
         case ("Binary", str(operator), one, other) if operator in _COMPARISONS:

@@ -21,7 +21,7 @@ from hyperchunk.arrow.zones import BoolArray, Column, Zones
 _LOOKUP = re.compile(r"^call: '(?:is_in|index_in)'\nfield_ref: '(.*)'\noptions: '(\d+)'$", re.MULTILINE)
 # NaN in the text of a filter.
 _NAN = re.compile(r"\bnan\b")
-# Number of zones that are tested together before each is tested by itself.
+# Number of zones that are tested together before each is tested alone.
 _GROUP_ZONES = 32
 # Maximum number of cases for a zone: a number or NaN, for each column.
 _MAX_CASES = 8
@@ -55,8 +55,8 @@ def candidate_zones(zones: Zones, schema: pa.Schema, expression: ds.Expression) 
 
 
 def _fails(columns: dict[str, Column], schema: pa.Schema, expression: ds.Expression) -> bool:
-    """True if a filter is an error of the smallest and the largest values, such as a cast that does not fit: skipped
-    rows would hide the error.
+    """True if a filter raises an error for the smallest or the largest values, such as a cast that does not fit:
+    skipped rows would hide the error.
     """
     ends = {}
     for field in schema:
@@ -74,7 +74,7 @@ def _fails(columns: dict[str, Column], schema: pa.Schema, expression: ds.Express
 
 
 def _lists_are_exact(columns: dict[str, Column], schema: pa.Schema, expression: ds.Expression) -> bool:
-    """True if the columns' types have all values of the lists with which columns are compared.
+    """True if the columns' types can represent all values of the lists with which columns are compared.
 
     pyarrow evaluates ``isin`` after a cast of the list to the column's type, but compares the list as it is with the
     bounds of a guarantee.
@@ -92,18 +92,18 @@ def _lists_are_exact(columns: dict[str, Column], schema: pa.Schema, expression: 
     if not lists:
         return True
     if any(re.search(r"[\n\r']", name) for name in schema.names):
-        # Their text has more than one meaning.
+        # Such names make the text ambiguous.
         return False
     text = written.schema.to_string(truncate_metadata=False, show_schema_metadata=True)
     asked = {int(number): name for name, number in _LOOKUP.findall(text)}
-    # The test of another expression may be one of a column's values.
+    # An expression that is tested may have the values of a column.
     return asked.keys() == lists.keys() and all(
         name not in columns or _has_all(schema.field(name).type, lists[number]) for number, name in asked.items()
     )
 
 
 def _has_all(dtype: pa.DataType, values: pa.Array) -> bool:
-    """True if a type has all values of a list, none of them NaN."""
+    """True if a type can represent all values of a list, none of them NaN."""
     values = values.drop_null()
     kind = values.type
     if pa.types.is_null(kind):
@@ -138,7 +138,7 @@ def _satisfiable(columns: dict[str, Column], schema: pa.Schema, expression: ds.E
 def _guarantees(number: int, columns: dict[str, Column], schema: pa.Schema) -> list[ds.Expression]:
     """Returns the guarantees of a zone: each of its rows satisfies one of them."""
     cases: list[list[ds.Expression]] = []
-    room = _MAX_CASES
+    cases_left = _MAX_CASES
     for name, column in columns.items():
         found, field, dtype = [], ds.field(name), schema.field(name).type
         if not column.known[number] or dtype != pa.from_numpy_dtype(column.low.dtype):
@@ -148,8 +148,8 @@ def _guarantees(number: int, columns: dict[str, Column], schema: pa.Schema) -> l
             found.append((field >= low) & (field <= high))
         if column.nan[number]:
             found.append(field == pa.scalar(float("nan"), dtype))
-        if len(found) <= room:
-            room //= len(found)
+        if len(found) <= cases_left:
+            cases_left //= len(found)
             cases.append(found)
     return [_all(case) for case in itertools.product(*cases)]
 

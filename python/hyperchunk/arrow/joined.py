@@ -50,7 +50,7 @@ def joined_table(
     """Returns the table of a group or a dataset of all files: see :meth:`hyperchunk.Collection.table`."""
     check_conversion("table", conversion)
     if isinstance(columns, str):
-        raise TypeError("columns is a list of names")
+        raise TypeError("columns must be a list of names")
     full = "/" + path.strip("/")
     if full in collection:
         ends = _ends({full: collection[full]}, full)
@@ -60,7 +60,7 @@ def joined_table(
         source = _Source(collection, full, names, ends)
     given = {name: str(value) for name, value in conversion.items() if value is not None}
     core = JoinedTable(source, None, 0, int(ends[-1]), [f"{name}={value}" for name, value in given.items()], batch_rows)
-    # It has the methods of one file's.
+    # JoinedTable has the methods of `_core.Table`.
     table = Table(cast("_core.Table", core), given)
     return table if rows is None else table[bounded(rows, table.num_rows)]
 
@@ -270,7 +270,7 @@ class JoinedTable:
         found = self._source.collection._core.zones(ends.tolist(), self._paths(columns), predicate, nan)
         if found is None:
             return None
-        # Of the files that have rows of this table: their ends are not equal.
+        # Only files that have rows of this table: their ends are distinct.
         own = (np.clip(ends, self._start, self._stop) - self._start).astype(np.uint64)
         some = np.diff(own, prepend=np.uint64(0)) > 0
         known = [
@@ -313,7 +313,7 @@ class JoinedTable:
     def _joined(
         like: _core.Table, begun: Iterator[tuple[_core.Batch | None, Iterator[_core.Batch]]]
     ) -> _core.JoinedBatches:
-        """Joins batches of files, each with its first one read."""
+        """Joins the batches of files, of each of which the first batch was read already."""
 
         def batches() -> Iterator[_core.Batch]:
             for first, rest in begun:
@@ -347,7 +347,7 @@ class JoinedScan:
         self._table = table
         self._first, self._wanted = list(first), list(wanted)
         self._rows = list(rows)
-        # Scans that have begun, and the bytes that ended ones scanned.
+        # Scans in progress, and the number of bytes that completed ones scanned.
         self._begun: list[_core.Scan] = []
         self._ended = 0
 
@@ -356,7 +356,7 @@ class JoinedScan:
         return self._ended + sum(scan.bytes_scanned for scan in list(self._begun))
 
     def _parts(self) -> Iterator[_Part]:
-        """Divides the rows by file, after a check of the local files of which statistics rule out all rows."""
+        """Divides the rows by file, after a check of the versions of local files whose rows statistics all rule out."""
         table = self._table
         parts = list(table._parts(self._rows))
         left = {part.number for part in parts}
@@ -385,7 +385,7 @@ class JoinedScan:
             scan = self._begin(part)
             found = scan.chosen(predicate, nan, rows)
             if found is None:
-                raise ValueError(f"a condition that this table does not evaluate: {predicate}")
+                raise ValueError(f"this table cannot evaluate the condition {predicate}")
 
             def rest() -> Iterator[_core.Batch]:
                 yield from found

@@ -1,4 +1,4 @@
-"""Optional packages that tables are used with."""
+"""Imports of optional packages."""
 
 from __future__ import annotations
 

@@ -138,6 +138,8 @@ def candidate_zones(zones: Zones, predicate: pl.Expr) -> BoolArray:
 
 
 class _Judge:
+    """Evaluates predicates for the statistics of zones."""
+
     def __init__(self, zones: Zones) -> None:
         self._zones = zones
 

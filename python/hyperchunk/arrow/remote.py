@@ -68,7 +68,7 @@ class RemoteTable:
 
         check_conversion("RemoteTable", conversion)
         if isinstance(columns, str):
-            raise TypeError("columns is a list of names")
+            raise TypeError("columns must be a list of names")
         query: dict[str, object] = {
             "file": "",
             "table": table,

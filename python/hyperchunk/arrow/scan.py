@@ -64,7 +64,7 @@ def scan_hyperchunk(
     if view._decoded:
         return _scan_frame(view, table, register_io_source)
     if view.is_zero_copy and not view._core.keeps_zones():
-        # Everything is mapped without a copy: polars touches only the pages that it needs.
+        # Everything is mapped without a copy: polars accesses only the pages that it needs.
         return view.to_polars().lazy()
     schema = to_frame(view[:0]).schema
 
@@ -90,9 +90,9 @@ def scan_hyperchunk(
         zones = Zones.read(part, needs)
         candidates = None if zones is None else candidate_zones(zones, predicate)
         for rows in zoned_scan(part, needs, wanted, zones, candidates):
-            truths = to_frame(rows.first()).select(predicate.alias("")).to_series()
-            if truths.any():
-                yield to_frame(rows.chosen(None)).filter(truths)
+            mask = to_frame(rows.first()).select(predicate.alias("")).to_series()
+            if mask.any():
+                yield to_frame(rows.chosen(None)).filter(mask)
 
     detail = f"{view.num_rows} rows of {table}"
     found = register_io_source(read, schema=schema, explain_name="hyperchunk", explain_detail=detail)
@@ -150,7 +150,7 @@ def _view(
     of_file = cast("OpenOptions", {name: value for name, value in options.items() if name not in table_names})
     if isinstance(source, Table):
         if asked or of_file or table != "/":
-            raise TypeError("a Table is scanned as it is")
+            raise TypeError("a Table cannot be combined with a path or options: set them when it is made")
         view = source if columns is None else source.select(columns)
         return view if rows is None else view[bounded(rows, view.num_rows)]
     if not isinstance(source, Group):
@@ -158,5 +158,5 @@ def _view(
 
         source = hyperchunk.open(source, **of_file)
     elif of_file:
-        raise TypeError(f"the file is open: {min(of_file)!r} is for opening one")
+        raise TypeError(f"option {min(of_file)!r} is for opening a file, but the file is already open")
     return source.table(table, columns=columns, rows=rows, **asked)

@@ -77,7 +77,7 @@ class Table:
         found = _duckdb().source_class(Table) if "duckdb._sources" in sys.modules else None
         return Table if found is None else found
 
-    if not TYPE_CHECKING:  # with it, type checkers would accept any name
+    if not TYPE_CHECKING:  # with this method, type checkers would accept any name
 
         def __getattr__(self, name: str) -> object:
             if "duckdb._sources" in sys.modules and name in _duckdb().NAMES:
@@ -158,7 +158,7 @@ class Table:
     def slice(self, offset: int = 0, length: int | None = None) -> Table:
         """Returns at most `length` rows, from `offset` on."""
         if offset < 0 or (length is not None and length < 0):
-            raise ValueError("offset and length are not negative")
+            raise ValueError("offset and length must not be negative")
         start = min(offset, self.num_rows)
         return self._with(
             self._core.slice(start, self.num_rows if length is None else min(start + length, self.num_rows))
@@ -268,7 +268,7 @@ def bounds(rows: slice, count: int) -> tuple[int, int]:
     """Returns the first row and the end (exclusive) of a slice."""
     start, stop, step = rows.indices(count)
     if step != 1:
-        raise ValueError("rows of a table come one after the other: no step but 1")
+        raise ValueError(f"rows must be consecutive: expected a slice with step 1, got step {step}")
     return start, max(start, stop)
 
 
@@ -281,7 +281,7 @@ def bounded(rows: Rows, count: int) -> slice:
     if isinstance(rows, tuple):
         start, stop = rows
         if not 0 <= operator.index(start) <= operator.index(stop) <= count:
-            raise ValueError(f"rows {start} to {stop} of a table that has {count}")
+            raise ValueError(f"rows {start} to {stop} are out of range: the table has {count} rows")
         return slice(start, stop)
     return slice(rows.start, rows.stop, rows.step) if isinstance(rows, range) else rows
 
@@ -317,15 +317,15 @@ def as_table(
     core = found._object
     if not isinstance(core, _core.Object):
         raise UnsupportedError(
-            f"tables are of files that are read, not of one that is being written (object {found.name})"
+            f"cannot make a table: expected a file opened for reading, got one being written (object {found.name})"
         )
     check_conversion("as_table", conversion)
     if isinstance(columns, str):
-        raise TypeError("columns is a list of names")
+        raise TypeError("columns must be a list of names")
     given = {name: str(value) for name, value in conversion.items() if value is not None}
-    words = [f"{name}={value}" for name, value in given.items()]
+    settings = [f"{name}={value}" for name, value in given.items()]
     table = Table(
-        _core.Table.from_object(core, None if columns is None else list(columns), None, words, mapped, batch_rows),
+        _core.Table.from_object(core, None if columns is None else list(columns), None, settings, mapped, batch_rows),
         given,
     )
     return table if rows is None else table[bounded(rows, table.num_rows)]

@@ -94,7 +94,7 @@ class Zones:
 
     @classmethod
     def read(cls, table: Table, columns: Sequence[str], condition: Condition | None = None) -> Zones | None:
-        """Reads the statistics of columns; None if there are none."""
+        """Reads the statistics of columns; None if the file has none."""
         asked = () if condition is None else (condition.text, condition.nan)
         found = table._core.zones(columns, *asked)
         return None if found is None else cls(found, dict(table._core.types))
@@ -121,17 +121,17 @@ class ScanReport:
     """Report of a scan with a filter, in bytes of uncompressed elements."""
 
     def __init__(
-        self, scan: _core.Scan, statistics: int, left: int, unknown: int, total: int, fused: bool = False
+        self, scan: _core.Scan, statistics: int, candidate: int, unknown: int, total: int, fused: bool = False
     ) -> None:
         self._scan = scan
         self._statistics = statistics
         #: Bytes of the rows that the statistics did not rule out.
-        self.bytes_candidate = left
+        self.bytes_candidate = candidate
         #: Bytes of those rows for which a column of the filter has no statistics.
         self.unknown = unknown
         #: True if Hyperchunk itself evaluated the filter.
         self.fused = fused
-        #: Bytes of all rows, in the requested columns and those of the filter.
+        #: Bytes of all rows, in the requested columns and the filter's columns.
         self.total = total
 
     @property
@@ -156,15 +156,15 @@ def scan(
     names = [*first, *(name for name in wanted if name not in first)]
     whole = table._core.select(names).nbytes
     each = whole // max(len(table), 1)
-    statistics, left, unknown, rows = 0, whole, whole, None
+    statistics, candidate, unknown, rows = 0, whole, whole, None
     if zones is not None:
         candidates = np.ones(len(zones), np.bool_) if candidates is None else candidates
         rows = zones.rows(candidates)
         statistics = zones.bytes_scanned
-        left = each * sum(stop - start for start, stop in rows)
+        candidate = each * sum(stop - start for start, stop in rows)
         unknown = each * zones.unknown(candidates, first)
     found = table._core.scan(first, wanted, rows)
-    table._scans.append(ScanReport(found, statistics, left, unknown, whole, fused))
+    table._scans.append(ScanReport(found, statistics, candidate, unknown, whole, fused))
     return found
 
 
@@ -174,5 +174,5 @@ def filtered_batches(table: Table, condition: Condition, wanted: list[str], rows
     found = scan(table, condition.columns, wanted, zones, None if zones is None else zones.candidates, fused=True)
     reader = found.chosen(condition.text, condition.nan, rows)
     if reader is None:
-        raise ValueError(f"a condition that this table does not evaluate: {condition.text}")
+        raise ValueError(f"this table cannot evaluate the condition {condition.text}")
     return reader

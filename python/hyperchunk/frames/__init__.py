@@ -1,4 +1,4 @@
-"""Data of other programs as their owners show them: pandas, PyTables, AnnData, MATLAB, NWB, NeXus and Keras."""
+"""Data of pandas, PyTables, AnnData, MATLAB, NWB, NeXus and Keras, as these programs show them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["Frame", "kind", "read"]
 
 
-if not TYPE_CHECKING:  # with it, type checkers would accept any name
+if not TYPE_CHECKING:  # with this function, type checkers would accept any name
 
     def __getattr__(name: str) -> object:
         if name == "Frame":
@@ -45,12 +45,12 @@ def read(
         half: ``"float32"`` turns 16-bit floats of a frame into 32-bit ones, which DuckDB has.
 
     Returns:
-        A :class:`Frame` of frames and series of pandas, data frames of AnnData, `DynamicTable` of NWB, tables of
+        A :class:`Frame` for frames and series of pandas, data frames of AnnData, `DynamicTable` of NWB, tables of
         PyTables and `NXdata` of NeXus. For other objects, arrays, texts, dictionaries or sparse matrices.
 
     Raises:
-        InvalidError: No format is recognised, or the object is no frame and columns, rows or a condition are given.
-        UnsupportedError: The object has a part that is not read; the message names it.
+        InvalidError: No format is recognised, or columns, rows or a condition are given for an object that is no frame.
+        UnsupportedError: The object has an unsupported part; the message names it.
         ModuleNotFoundError: A frame needs pyarrow.
 
     Example:

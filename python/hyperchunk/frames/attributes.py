@@ -18,22 +18,22 @@ _ABSENT = object()
 
 
 def where(found: HLObject) -> str:
-    """Returns the place of an object, for messages."""
+    """Returns the names of an object and its file, for messages."""
     return f"object {printable(found.name or '?')}, file {printable(found._opened.filename)}"
 
 
 def text(found: HLObject, name: str) -> str | None:
-    """Returns an attribute that is a single text, or None."""
+    """Returns a string attribute with one element; None if it is absent, unreadable or not a string."""
     try:
         value = found.attrs.get(name)
     except HyperchunkError:
-        # An attribute of that name, in a form that no program writes.
+        # An attribute that cannot be decoded is treated as absent.
         return None
     return as_text(value)
 
 
 def as_text(value: object) -> str | None:
-    """Returns a value as text, or None for others."""
+    """Returns a string value, or an array of one string, as text; None for other values."""
     if isinstance(value, np.ndarray) and value.size == 1 and value.dtype.kind in "SUOT":
         value = value.flat[0]
     if isinstance(value, bytes):
@@ -60,7 +60,7 @@ def pytables(found: HLObject, name: str, default: Any = _ABSENT) -> Any:
 
     Raises:
         CorruptError: There is no such attribute, and no default.
-        UnsupportedError: The pickle holds an object that is not read from files.
+        UnsupportedError: The pickle contains an object of an unsupported type.
     """
     value = found.attrs.get(name, _ABSENT)
     if value is _ABSENT:
@@ -80,8 +80,8 @@ def pytables(found: HLObject, name: str, default: Any = _ABSENT) -> Any:
 
 
 def is_pickle(stored: bytes) -> bool:
-    """Returns whether a text may be a pickle of protocol 0, or a later one: it ends with a stop, after the form of an
-    instruction.
+    """Returns whether a string may be a pickle: it ends with the STOP opcode (``.``), and starts with the PROTO opcode
+    (protocol 2 or later) or an opcode of protocol 0.
     """
     if not stored.endswith(b"."):
         return False

@@ -49,7 +49,7 @@ class Both:
 
 @dataclass(frozen=True)
 class Not:
-    """The opposite of a condition."""
+    """Negation of a condition."""
 
     part: Any
 
@@ -145,7 +145,7 @@ class _Parser:
         if isinstance(value, list):
             # As in pandas, equality with a list is membership.
             if kind not in (ast.Eq, ast.NotEq):
-                raise self.error("a list is compared by == or in")
+                raise self.error("a list can only be compared by ==, != or in")
             found = Test(self.column(name), ast.In, value)
             return Not(found) if kind is ast.NotEq else found
         if kind not in _COMPARISONS:
@@ -181,17 +181,19 @@ def _name(function: ast.expr) -> str:
 
 def _as_python(text: str) -> str:
     """Returns a condition as a Python expression: `=` is equality; `&`, `|` and `~` bind as `and`, `or` and `not`."""
-    words = {"&": " and ", "|": " or ", "~": " not "}
+    operators = {"&": " and ", "|": " or ", "~": " not "}
     found, quote = [], ""
-    for place, letter in enumerate(text):
+    for position, letter in enumerate(text):
         if quote:
             quote = "" if letter == quote else quote
         elif letter in "'\"":
             quote = letter
-        elif letter in words:
-            letter = words[letter]
+        elif letter in operators:
+            letter = operators[letter]
         elif (
-            letter == "=" and text[place + 1 : place + 2] != "=" and text[place - 1 : place] not in ("=", "!", "<", ">")
+            letter == "="
+            and text[position + 1 : position + 2] != "="
+            and text[position - 1 : position] not in ("=", "!", "<", ">")
         ):
             letter = "=="
         found.append(letter)
@@ -233,10 +235,10 @@ def _compare(values: Values, kind: type, value: Any) -> Array:
         value = _time(data, values.zone, value)
     if data.dtype.kind == "O":
         found = np.zeros(len(data), bool)
-        for place, stored in enumerate(data.tolist()):
+        for number, stored in enumerate(data.tolist()):
             is_missing = stored is None or stored != stored
             same = type(stored) is type(value) or (not isinstance(stored, str) and not isinstance(value, str))
-            found[place] = kind is ast.NotEq if is_missing or not same else bool(compare(stored, value))
+            found[number] = kind is ast.NotEq if is_missing or not same else bool(compare(stored, value))
         return found
     if isinstance(value, str) or value is None:
         raise InvalidError(f"cannot compare numbers with {printable(repr(value))}")

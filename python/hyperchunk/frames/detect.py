@@ -1,4 +1,4 @@
-"""Recognises which program wrote an object, by the attributes that the program leaves."""
+"""Detection of the program that wrote an object, by the attributes that it sets."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _kind_of_members(group: HLObject, names: set[str]) -> str | None:
 
 
 def _is_matlab_root(group: HLObject) -> bool:
-    """Returns whether a file begins with MATLAB's text, or its first members have MATLAB's attribute."""
+    """Returns whether one of the first members has MATLAB's attribute, or the file has a group that MATLAB makes."""
     from hyperchunk.dataset import Dataset
     from hyperchunk.group import Group
 

@@ -1,4 +1,4 @@
-"""Frames: tables whose columns are decoded as the program that wrote them shows them."""
+"""Frames: tables whose columns are decoded as the writing program shows them."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ _BATCH_ROWS = 1 << 16
 
 
 class Frame(Table):
-    """A frame of pandas, AnnData, NWB or PyTables: a :class:`hyperchunk.Table` with its owner's dtypes, names, index,
-    time zones, categories and missing values. Nothing is read before values are requested, and then only the columns
-    and rows that are.
+    """A frame of pandas, AnnData, NWB or PyTables: a :class:`hyperchunk.Table` with that program's dtypes, names,
+    index, time zones, categories and missing values. Nothing is read before values are requested, and
+    then only the requested columns and rows.
 
     Made by :func:`hyperchunk.frames.read` and :meth:`hyperchunk.Group.table`. ``to_pandas()`` returns what the owner's
     library reads; pyarrow, polars and DuckDB take a frame as they take a table.
@@ -128,7 +128,7 @@ class Frame(Table):
         if self._types is None:
             values = self._read(self._fields, self._start, self._start)
             if any(found.kind == "objects" for found in values):
-                # The type of objects is known once all are read.
+                # The type of Python objects is known only after all of them are read.
                 values = [
                     self._read([number], self._start, self._stop)[0] if found.kind == "objects" else found
                     for number, found in zip(self._fields, values, strict=True)
@@ -141,7 +141,7 @@ class Frame(Table):
         return to_arrow.arrow_field(field, self._halved(to_arrow.array(field, found)), found)
 
     def _pandas_metadata(self) -> dict[bytes, bytes] | None:
-        """Returns the metadata by which pandas finds the index, the labels and the dtypes again."""
+        """Returns the metadata from which pandas restores the index, the labels and the dtypes."""
         try:
             import pandas
         except ModuleNotFoundError:
@@ -204,7 +204,7 @@ class Frame(Table):
     def slice(self, offset: int = 0, length: int | None = None) -> Frame:
         """Returns at most `length` rows, from `offset` on."""
         if offset < 0 or (length is not None and length < 0):
-            raise ValueError("offset and length are not negative")
+            raise ValueError("offset and length must not be negative")
         self._need_all_rows("slice()")
         start = min(self._start + offset, self._stop)
         return self._replaced(start=start, stop=self._stop if length is None else min(start + length, self._stop))
@@ -216,7 +216,7 @@ class Frame(Table):
 
     def _need_all_rows(self, function: str) -> None:
         if self._condition is not None:
-            raise InvalidError(f"{function} of a frame with a condition: read it, and take rows of the result")
+            raise InvalidError(f"cannot use {function} with a condition: read the frame, and select rows of the result")
 
     def __getitem__(self, key: builtins.slice | str | Sequence[str]) -> Frame:
         """Selects rows with ``f[a:b]``, columns with ``f["x"]`` and ``f[["x", "y"]]``."""
@@ -244,13 +244,11 @@ class Frame(Table):
         with consistent(self._source.where):
             found = self._source.read(numbers, start, stop)
             if any(len(values) != stop - start for values in found):
-                raise ValueError(
-                    f"columns of {[len(values) for values in found]} rows where {stop - start} are expected"
-                )
+                raise ValueError(f"expected columns of {stop - start} rows, got {[len(values) for values in found]}")
             return found
 
     def _masks(self, rows: int | None = None) -> Iterator[tuple[int, int, Array]]:
-        """Reads the columns of the condition, and iterates over ranges of rows and the rows that are chosen of them."""
+        """Reads the columns of the condition, and yields ranges of rows, each with the mask of the matching ones."""
         assert self._condition is not None
         for start, stop in self._ranges(rows):
             yield start, stop, self._condition.mask(self._source, start, stop)
@@ -299,7 +297,7 @@ class Frame(Table):
             return pa.table({"": pa.nulls(self.num_rows)}).select([])
         batches = list(self.batches(max(self._stop - self._start, 1)))
         if not batches:
-            # Without rows there are still categories.
+            # The result must have categories even without rows.
             batches = [self._batch(self._read(self._fields, self._start, self._start))]
         return pa.Table.from_batches(batches, self.schema)
 

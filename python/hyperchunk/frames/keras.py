@@ -15,8 +15,8 @@ _MAX_DEPTH = 64
 
 
 def read(found: HLObject) -> dict[str, Any]:
-    """Returns the weights of a Keras file as a dictionary of NumPy arrays: by the path of a layer, and then by the name
-    of a weight, or in the order of Keras 3's variables a list.
+    """Returns the weights of a Keras file as NumPy arrays: a dictionary by the paths of layers, which has a dictionary
+    by the names of weights or, for Keras 3, a list of weights in the order of the variables.
 
     Example:
         >>> weights = hyperchunk.frames.read(hyperchunk.open("model.weights.h5"))  # doctest: +SKIP

@@ -36,7 +36,7 @@ _CLASSES = frozenset(
 
 @dataclass(frozen=True)
 class Opaque:
-    """An object of a class of MATLAB that has no Python form here."""
+    """An object of a MATLAB class that is not converted to a Python type."""
 
     #: Name of the class.
     class_name: str
@@ -59,7 +59,7 @@ def read(found: HLObject, squeeze: bool = True) -> Any:
         squeeze: Drop dimensions of length 1: a row or a column is a one-dimensional array, a single number a scalar.
 
     Raises:
-        UnsupportedError: The file has an object in a form that is not known.
+        UnsupportedError: The file has an object in an unknown form.
         CorruptError: A part is missing.
     """
     from hyperchunk.group import Group
@@ -202,14 +202,14 @@ class Reader:
     def _cells(self, found: Dataset) -> Any:
         references = np.asarray(found[()], "O").T
         made = np.empty(references.shape, "O")
-        for place, reference in enumerate(references.flat):
-            made.flat[place] = self.referred(reference, found)
+        for number, reference in enumerate(references.flat):
+            made.flat[number] = self.referred(reference, found)
         if made.ndim <= 1 or made.size in made.shape:
             return list(made.ravel())
         return made
 
     def referred(self, reference: object, owner: HLObject) -> Any:
-        """Returns the value that a reference leads to."""
+        """Returns the value that a reference points to."""
         if not isinstance(reference, Reference):
             raise CorruptError(f"expected references, got a {type(reference).__name__} ({attributes.where(owner)})")
         return self.value(self.file[reference])
@@ -237,7 +237,7 @@ class Reader:
         if stored is None:
             return present
         if isinstance(first := np.atleast_1d(stored).ravel()[0], Reference):
-            # Many names are in a dataset of their own.
+            # A long list of names is in a dataset of its own.
             stored = self.file.dataset(first)[()]
         names = [
             b"".join(np.asarray(name).ravel().tolist()).decode("utf-8", "replace") for name in np.atleast_1d(stored)
@@ -256,9 +256,9 @@ class Reader:
         columns = {name: np.asarray(member[()], "O").T for name, member in members.items()}
         shape = next(iter(columns.values())).shape
         made = np.empty(shape, "O")
-        for place in range(made.size):
-            values = {name: self.referred(column.flat[place], found) for name, column in columns.items()}
-            made.flat[place] = values if kind == "struct" else Opaque(kind, values)
+        for number in range(made.size):
+            values = {name: self.referred(column.flat[number], found) for name, column in columns.items()}
+            made.flat[number] = values if kind == "struct" else Opaque(kind, values)
         return list(made.ravel()) if made.ndim <= 1 or made.size in made.shape else made
 
     def _sparse(self, found: Group, kind: str) -> Any:
@@ -273,24 +273,26 @@ class Reader:
         data, indices = found.get("data"), found.get("ir")
         if not isinstance(data, Dataset) or not isinstance(indices, Dataset):
             values: Array = np.zeros(0, "bool" if kind == "logical" else "f8")
-            places: Array = np.zeros(0, np.int64)
+            row_indices: Array = np.zeros(0, np.int64)
         else:
-            values, places = self._numbers(data, kind).ravel(), np.asarray(indices[()]).astype(np.int64).ravel()
+            values = self._numbers(data, kind).ravel()
+            row_indices = np.asarray(indices[()]).astype(np.int64).ravel()
         ends = positions.tolist()
-        if rows < 0 or ends != sorted(ends) or ends[-1] > len(values) or (places.size and not 0 <= places.max() < rows):
+        outside = row_indices.size and not 0 <= row_indices.max() < rows
+        if rows < 0 or ends != sorted(ends) or ends[-1] > len(values) or outside:
             raise CorruptError(
                 f"expected a sparse matrix of {rows} rows, got positions outside of it ({attributes.where(found)})"
             )
-        return Sparse("csc", (rows, columns), values, places, positions).or_scipy()
+        return Sparse("csc", (rows, columns), values, row_indices, positions).or_scipy()
 
     def _function(self, found: Group) -> Opaque:
-        """Returns a function handle: the text of the function, and what it keeps."""
+        """Returns a function handle: the text of the function, and the variables that it captured."""
         values: dict[str, Any] = {}
         for name, member in found.items():
             try:
                 values[name] = self.value(member)
             except (UnsupportedError, CorruptError):
-                # Parts of a workspace that have no values.
+                # Captured variables that cannot be read are left out.
                 continue
         return Opaque("function_handle", values)
 

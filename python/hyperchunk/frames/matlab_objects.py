@@ -1,8 +1,8 @@
 """Objects of MATLAB's classes: strings, times, categories, tables.
 
-MATLAB does not document how it stores objects. What is known: a variable has numbers of objects, and the dataset
-``/#subsystem#/MCOS`` refers to a table of names, classes, objects and properties (:class:`_Metadata`), and to the
-values of the properties.
+MATLAB does not document how it stores objects; this is known from files: a variable has the numbers of its objects, and
+the dataset ``/#subsystem#/MCOS`` refers to a table of names, classes, objects and properties (:class:`_Metadata`), and
+to the values of the properties.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _TAG = 0xDD000000
 _VERSIONS = (2, 3, 4)
-#: Number of the first cell with a property.
+#: Number of the first cell with the value of a property.
 _FIRST_VALUE = 2
 _MAX_OBJECTS = 10_000_000
 
@@ -152,7 +152,7 @@ class Objects:
     def _defaults(self, kind: int) -> dict[str, Any]:
         """Returns the properties that a class has by default."""
         if self._all_defaults is None:
-            # Objects among the defaults have none of their own.
+            # Objects among the defaults are read without defaults.
             self._all_defaults = []
             found = self._read(self.cells[-1])
             self._all_defaults = found if isinstance(found, list) else []
@@ -171,11 +171,11 @@ class Objects:
         if not 0 < number < len(self.metadata.objects):
             return Opaque(kind, None)
         entry = self.metadata.objects[number]
-        region, place = (self.metadata.saved, entry.saved) if entry.saved else (self.metadata.ordinary, entry.ordinary)
-        if place >= len(region):
-            raise CorruptError(f"expected the properties of an object, got number {place} of {len(region)} ({where})")
+        region, index = (self.metadata.saved, entry.saved) if entry.saved else (self.metadata.ordinary, entry.ordinary)
+        if index >= len(region):
+            raise CorruptError(f"expected the properties of an object, got number {index} of {len(region)} ({where})")
         properties = self._defaults(entry.class_number)
-        for name, form, value in region[place]:
+        for name, form, value in region[index]:
             properties[self.metadata.name(name)] = self._property(form, value, where)
         return _converted(entry.class_name or kind, properties)
 
@@ -185,26 +185,26 @@ class Objects:
             return self.metadata.name(value)
         if form == 2:
             return bool(value)
-        place = value + _FIRST_VALUE
-        if form != 1 or not _FIRST_VALUE <= place < len(self.cells):
+        cell = value + _FIRST_VALUE
+        if form != 1 or not _FIRST_VALUE <= cell < len(self.cells):
             raise CorruptError(f"expected the value of a property, got number {value} of {len(self.cells)} ({where})")
-        return self._read(self.cells[place])
+        return self._read(self.cells[cell])
 
 
 def _converted(kind: str, properties: dict[str, Any]) -> Any:
-    """Returns an object in Python's form, if it has one."""
+    """Converts an object to a Python type, if there is one for its class."""
     convert = _CONVERTERS.get(kind)
     if convert is None:
         return Opaque(kind, properties)
     try:
         return convert(properties)
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError):
-        # A form of another version of MATLAB.
+        # An unknown form, of another version of MATLAB.
         return Opaque(kind, properties)
 
 
 def _strings(properties: dict[str, Any]) -> Any:
-    """Texts: a version, the shape, the length of each, and all code units."""
+    """Converts texts, stored as a version, the shape, the length of each, and all code units."""
     stored = np.asarray(properties["any"]).ravel()
     if stored.dtype != np.uint64 or int(stored[0]) != 1:
         raise ValueError("another version")
@@ -231,22 +231,22 @@ def _strings(properties: dict[str, Any]) -> Any:
 
 
 def _nanoseconds(milliseconds: Array, more: Array | float) -> Array:
-    """Returns milliseconds, and what is added to them, as integers of nanoseconds; NaN as the value of NaT."""
+    """Returns the sum of two numbers of milliseconds as integers of nanoseconds; NaN as the value of NaT."""
     whole = np.floor(milliseconds)
     missing = ~np.isfinite(milliseconds)
     with np.errstate(invalid="ignore"):
         rest = np.rint((milliseconds - whole + more) * 1e6)
         limit = np.abs(whole) < 9.2e12
         if not (limit | missing).all():
-            raise ValueError("a time that 64 bits of nanoseconds do not hold")
+            raise ValueError("time out of range of 64-bit nanoseconds")
         found = np.where(missing, 0, whole).astype(np.int64) * 1_000_000 + np.where(missing, 0, rest).astype(np.int64)
     result: Array = np.where(missing, np.iinfo(np.int64).min, found)
     return result
 
 
 def _datetimes(properties: dict[str, Any]) -> Any:
-    """Times: milliseconds since 1970, in the real part, and what rounding lost, in the imaginary part. With a zone, the
-    times are in UTC.
+    """Converts times: milliseconds since 1970 in the real part, and their rounding error in the imaginary part. With a
+    zone, the times are in UTC.
     """
     data = np.asarray(properties["data"])
     found = _nanoseconds(data.real.astype("f8"), data.imag.astype("f8")).view("M8[ns]")

@@ -1,4 +1,4 @@
-"""Frames of columns that are in memory."""
+"""Frames over columns in memory."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class MemorySource(Source):
 
 
 def as_values(column: Any, rows: int) -> Values:
-    """Returns a column in any form: an array, a list, a single value, or pandas' categories.
+    """Converts a column in any form: an array, a list, a single value, or pandas' categories.
 
     Raises:
         ValueError: It has another number of rows.
@@ -37,7 +37,7 @@ def as_values(column: Any, rows: int) -> Values:
         found = Values(np.asarray(column.codes), "category", categories=categories, ordered=bool(column.ordered))
     elif isinstance(column, np.ndarray) and column.dtype != object:
         if column.ndim and column.shape[0] != rows and column.shape[-1] == rows and column.ndim == 1:
-            raise ValueError("a column of another length")
+            raise ValueError(f"expected a column of {rows} rows, got {column.shape[0]}")
         found = Values(
             column if column.ndim and (rows != 1 or column.shape[0] == 1) else column.reshape(rows, *column.shape[1:])
         )
@@ -58,7 +58,7 @@ def as_values(column: Any, rows: int) -> Values:
         else:
             found = Values(flat, "objects")
     if len(found) != rows:
-        raise ValueError(f"a column of {len(found)} rows where {rows} are expected")
+        raise ValueError(f"expected a column of {rows} rows, got {len(found)}")
     return found
 
 

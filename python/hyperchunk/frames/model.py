@@ -1,4 +1,4 @@
-"""Columns of a frame: their values in NumPy's forms, and what NumPy has no form for."""
+"""Columns of a frame: values as NumPy arrays, with the information that NumPy's dtypes lack."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Values:
 
     `kind` is one of these:
 
-    - ``"plain"``: a NumPy array of numbers, truth values, times or durations; times are UTC if there is a `zone`.
+    - ``"plain"``: a NumPy array of numbers, booleans, times or durations; times are UTC if there is a `zone`.
     - ``"text"``: an object array of `str`, None where a text is missing.
     - ``"objects"``: an object array of anything.
     - ``"category"``: numbers of `categories` in `data`, negative where a value is missing.
@@ -63,7 +63,7 @@ class Field:
 
     #: Name of the column in Arrow.
     name: str
-    #: Name in the owner's form: any Python value.
+    #: Label that the writing program shows: any Python value.
     label: Any
     #: True if it is a level of the index.
     is_index: bool = False
@@ -87,10 +87,10 @@ class Axis:
 
 @contextmanager
 def consistent(where: str) -> Iterator[None]:
-    """Turns the errors of NumPy and pandas about data that do not fit together into an error of the file.
+    """Converts the errors of NumPy and pandas about inconsistent data to an error about the file.
 
     Raises:
-        CorruptError: Parts of the object do not fit together.
+        CorruptError: Parts of the object are inconsistent.
         LimitError: The object needs more memory than there is.
     """
     try:
@@ -115,11 +115,11 @@ class Source:
     chunk_rows: int = 1
     #: Names of the columns, if they are not plain text.
     axis: Axis | None = None
-    #: True if the owner shows one column, without a frame.
+    #: True for a series: one column, which is shown without a frame.
     is_series: bool = False
     #: Name of that column.
     series_name: Any = None
-    #: Name of the format, and the place of the object, for messages.
+    #: Name of the format, and names of the object and its file, for messages.
     format: str = ""
     where: str = "in memory"
 
@@ -135,7 +135,7 @@ class Unique:
     taken: set[str] = field(default_factory=set)
 
     def name(self, label: Any, otherwise: str) -> str:
-        """Returns the name of a label; `otherwise` of None."""
+        """Returns the name of a label; `otherwise` if the label is None."""
         wanted = otherwise if label is None else label if isinstance(label, str) else str(label)
         found, number = wanted, 1
         while found in self.taken:

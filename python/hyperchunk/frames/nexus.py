@@ -21,8 +21,8 @@ _MAX_STEPS = 32
 
 
 def default(group: Group) -> Group | None:
-    """Returns the `NXdata` group that is shown by default: where the attributes `default` lead from a file or a group;
-    without them, the first entry's first one. None without one.
+    """Returns the `NXdata` group that is shown by default: the one to which the attributes `default` lead from a file
+    or a group, or else the first one of the first entry; None if there is none.
     """
     from hyperchunk.group import Group
 
@@ -67,7 +67,7 @@ def source(group: Group) -> Source:
 
 
 class PlotSource(Source):
-    """A plot as columns: the axis of the first dimension, and the signals. Of bounds of bins, the lower ones."""
+    """A plot as columns: the axis of the first dimension, and the signals. Of bins' bounds, it has the lower ones."""
 
     format = "nexus"
 
@@ -129,7 +129,7 @@ class PlotSource(Source):
 
 
 def _bounds(found: Sequence[tuple[str, Dataset]], signal: tuple[str, Dataset]) -> set[str]:
-    """Returns the names of axes that have a value more than the signal has rows."""
+    """Returns the names of axes that have one value more than the signal has rows: the bounds of bins."""
     return {
         printable(name)
         for name, data in found

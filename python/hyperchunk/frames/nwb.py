@@ -1,4 +1,4 @@
-"""NWB: `DynamicTable` with columns of any length, and the values of time series."""
+"""NWB: `DynamicTable`, also with variable-length rows, and the values of time series."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MAX_INDEXES = 8
 
 
 class _Column:
-    """A column: values, and for rows of any length the datasets that tell where each row ends."""
+    """A column: values, and for variable-length rows the datasets with the end of each row."""
 
     def __init__(self, group: Group, name: str) -> None:
         self.values = _dataset(group, name)
@@ -33,7 +33,7 @@ class _Column:
         while len(self.indexes) < _MAX_INDEXES and ending in group:
             self.indexes.append(_dataset(group, ending))
             ending += "_index"
-        # A category is a number of `elements`.
+        # A category is an index in `elements`.
         self.elements: Values | None = None
         elements = self.values.attrs.get("elements")
         if isinstance(elements, Reference) and elements:
@@ -80,7 +80,7 @@ class _Column:
         return Values(data)
 
     def _names(self, references: Array) -> Array:
-        """Returns the paths that references lead to."""
+        """Returns the paths of the objects that references point to."""
         found = np.empty(len(references), "O")
         file, known = self.values.file, dict[bytes, str | None]()
         for number, reference in enumerate(references.tolist()):

@@ -27,7 +27,7 @@ MAX_PICKLE_BYTES = 4 << 30
 
 
 class Coding(NamedTuple):
-    """How pandas encoded texts."""
+    """Encoding of texts in an object of pandas."""
 
     encoding: str
     errors: str
@@ -40,7 +40,7 @@ class Coding(NamedTuple):
 
 
 class Level(NamedTuple):
-    """A level of an index: its name, and how to read the values of rows."""
+    """A level of an index: its name, and a function that reads the values of rows."""
 
     name: Any
     rows: int
@@ -63,7 +63,7 @@ def member(group: Group, name: str) -> Dataset:
 
 
 def times(data: Array, kind: str) -> Array:
-    """Returns integers as the times or durations of a dtype, `datetime64[us]`, of nanoseconds if it has no unit."""
+    """Converts integers to times or durations of a dtype such as `datetime64[us]`; in nanoseconds if it has no unit."""
     if data.dtype.kind in "mM":
         return data
     wanted = np.dtype(kind if "[" in kind else f"{kind}[ns]")
@@ -89,7 +89,7 @@ def decoded(data: Array, coding: Coding, missing: str | None) -> Array:
 
 
 def is_bits(dataset: Dataset, member_name: str | None = None) -> bool:
-    """Returns whether elements are truth values of PyTables: bit fields of 8 bits."""
+    """Returns whether elements are booleans of PyTables: bit fields of 8 bits."""
     description = dataset._data.datatype.description
     if member_name is not None and description[0] == "compound":
         wanted = member_name.encode("utf-8", "surrogateescape")
@@ -103,20 +103,20 @@ def pickled(dataset: Dataset) -> Array:
     """Returns the array that a dataset of PyTables holds as a pickle.
 
     Raises:
-        UnsupportedError: It holds objects that are not read from files.
-        CorruptError: It is no pickled array.
+        UnsupportedError: It contains objects of unsupported types.
+        CorruptError: It is not a pickled array.
     """
-    place = attributes.where(dataset)
+    where = attributes.where(dataset)
     if not dataset.shape or dataset.shape[0] < 1:
-        raise CorruptError(f"expected a pickled array, got no rows ({place})")
+        raise CorruptError(f"expected a pickled array, got no rows ({where})")
     stored = np.asarray(dataset[0])
     if stored.nbytes > MAX_PICKLE_BYTES:
         raise UnsupportedError(
-            f"cannot read a pickled array of {stored.nbytes} bytes: more than {MAX_PICKLE_BYTES} ({place})"
+            f"cannot read a pickled array of {stored.nbytes} bytes: more than {MAX_PICKLE_BYTES} ({where})"
         )
-    found = loads(stored.tobytes(), place)
+    found = loads(stored.tobytes(), where)
     if not isinstance(found, np.ndarray):
-        raise CorruptError(f"expected a pickled array, got a {type(found).__name__} ({place})")
+        raise CorruptError(f"expected a pickled array, got a {type(found).__name__} ({where})")
     return found
 
 
@@ -168,8 +168,8 @@ class Stored:
         return bool(self.transposed)
 
     def read(self, start: int, stop: int, columns: list[int] | None) -> Array:
-        """Returns rows, and of them some columns if there are any."""
-        # pandas reads texts with what follows a null byte.
+        """Reads rows; only some columns of them if `columns` is given."""
+        # pandas reads fixed-length texts including the bytes after a null byte.
         plan = stored_plan(self.dataset._data.datatype.description) if self.dataset.dtype.kind == "S" else None
         if self.empty is not None or 0 in (self.dataset.shape or ()):
             shape = self.shape
@@ -263,19 +263,19 @@ def _regular(group: Group, key: str, coding: Coding) -> Level:
 
 
 def _freq(dataset: Dataset) -> Any:
-    """Returns the offset between the times of an index; None, with a warning, if it is in a form that is not read. The
+    """Returns the offset between the times of an index; None, with a warning, if its form is not supported. The
     times themselves do not depend on it.
     """
     try:
         found = attributes.pytables(dataset, "freq", None)
     except HyperchunkError as error:
-        warnings.warn(f"the offset of an index is not known: {error}", stacklevel=2)
+        warnings.warn(f"the offset of an index was left out: {error}", stacklevel=2)
         return None
     return None if isinstance(found, str | bytes) else found
 
 
 def index_values(found: Array, kind: str, coding: Coding, missing: str | None, zone: Any) -> Values:
-    """Returns the values of an index by the kind that pandas noted."""
+    """Returns the values of an index by the kind that pandas stored."""
     if kind.startswith("datetime64"):
         return Values(times(found, kind), zone=zone)
     if kind.startswith("timedelta64"):

@@ -38,7 +38,7 @@ def source(group: Group) -> Source:
     """Returns the reader of a frame or series that pandas stored.
 
     Raises:
-        UnsupportedError: It is of a kind that this reader does not know.
+        UnsupportedError: Its kind is not supported.
         CorruptError: A part is missing.
     """
     kind = attributes.text(group, "pandas_type") or ""
@@ -96,7 +96,7 @@ def _readable(values: Values) -> list[Any]:
 
 
 class _Fixed(Source):
-    """Columns in arrays of their own, or in blocks."""
+    """Object in fixed format: its columns are in arrays of their own, or in blocks."""
 
     format = "pandas, fixed"
 
@@ -105,7 +105,7 @@ class _Fixed(Source):
         self.coding = Coding.of(group)
         self.levels: list[Level] = []
         #: Block and column in it, for each field that is not of the index.
-        self.places: list[tuple[Stored, int]] = []
+        self.locations: list[tuple[Stored, int]] = []
 
     def read(self, numbers: Sequence[int], start: int, stop: int) -> list[Values]:
         found: dict[int, Values] = {}
@@ -114,20 +114,20 @@ class _Fixed(Source):
             if number < len(self.levels):
                 found[number] = self.levels[number].read(start, stop)
             else:
-                block, _ = self.places[number - len(self.levels)]
+                block, _ = self.locations[number - len(self.levels)]
                 wanted.setdefault(id(block), (block, []))[1].append(number)
         for block, of_block in wanted.values():
-            columns = [self.places[number - len(self.levels)][1] for number in of_block]
+            columns = [self.locations[number - len(self.levels)][1] for number in of_block]
             read = block.read(start, stop, columns)
-            for place, number in enumerate(of_block):
-                column = read if read.ndim == 1 else read[:, place]
+            for position, number in enumerate(of_block):
+                column = read if read.ndim == 1 else read[:, position]
                 found[number] = self._strings(block, column, read)
         return [found[number] for number in numbers]
 
     def _strings(self, block: Stored, column: Array, read: Array) -> Values:
         values = block.values(column)
         if values.kind == "objects" and values.dtype is None:
-            # pandas 3 takes a block of texts for its own type of texts.
+            # pandas 3 reads a block of texts as its string dtype.
             whole = read if len(block.shape) < 2 or read.shape == block.shape else block.read(0, self.num_rows, None)
             if is_texts(whole, self.is_series):
                 return Values(column, "objects", dtype="strings")
@@ -159,23 +159,23 @@ class FixedFrame(_Fixed):
             tuple(level.name for level in columns),
             attributes.text(group, "axis0_variety") == "multi",
         )
-        places: dict[Any, tuple[Stored, int]] = {}
+        locations: dict[Any, tuple[Stored, int]] = {}
         count = attributes.pytables(group, "nblocks", None)
         for number in range(min(_MAX_BLOCKS if count is None else int(count), _MAX_BLOCKS)):
             if count is None and f"block{number}_items" not in group:
                 break
-            self._add_block(number, places)
+            self._add_block(number, locations)
         try:
-            self.places = [places[label] for label in labels]
+            self.locations = [locations[label] for label in labels]
         except KeyError as error:
             raise CorruptError(
                 f"expected the column {printable(str(error))} in a block, got none ({attributes.where(group)})"
             ) from None
         self.fields = make_fields([(level.name, level.freq) for level in self.levels], labels)
-        chunked = [block.dataset.chunks for block, _ in self.places]
+        chunked = [block.dataset.chunks for block, _ in self.locations]
         self.chunk_rows = max((chunks[0] for chunks in chunked if chunks), default=1)
 
-    def _add_block(self, number: int, places: dict[Any, tuple[Stored, int]]) -> None:
+    def _add_block(self, number: int, locations: dict[Any, tuple[Stored, int]]) -> None:
         items = levels_of_index(self.group, f"block{number}_items", self.coding)
         names = level_labels([level.read(0, level.rows) for level in items])
         block = Stored(member(self.group, f"block{number}_values"), self.num_rows)
@@ -187,7 +187,7 @@ class FixedFrame(_Fixed):
                 f"({attributes.where(block.dataset)})"
             )
         for column, name in enumerate(names):
-            places[name] = block, column
+            locations[name] = block, column
 
 
 class FixedSeries(_Fixed):
@@ -203,7 +203,7 @@ class FixedSeries(_Fixed):
         self.num_rows = block.shape[0] if block.shape else 0
         if any(level.rows != self.num_rows for level in self.levels):
             raise CorruptError(f"expected an index of {self.num_rows} rows, got another ({attributes.where(group)})")
-        self.places = [(block, 0)]
+        self.locations = [(block, 0)]
         label = "values" if self.series_name is None else self.series_name
         self.fields = make_fields([(level.name, level.freq) for level in self.levels], [label])
         self.chunk_rows = block.dataset.chunks[0] if block.dataset.chunks else 1
@@ -244,8 +244,8 @@ class TableSource(Source):
         stored: list[tuple[Any, tuple[str, int]]] = []
         for name in attributes.pytables(self.group, "values_cols", members):
             labels = attributes.pytables(self.table, f"{name}_kind", [name])
-            for place, label in enumerate(labels if isinstance(labels, list | tuple) else [name]):
-                stored.append((tuple(label) if isinstance(label, list) else label, (str(name), place)))
+            for position, label in enumerate(labels if isinstance(labels, list | tuple) else [name]):
+                stored.append((tuple(label) if isinstance(label, list) else label, (str(name), position)))
         columns = self._ordered(stored)
         if self.is_series:
             columns = [column for column in columns if column[0] not in self.levels][:1] or columns[:1]
@@ -253,18 +253,18 @@ class TableSource(Source):
         index = self.info.get(self.index_column, {})
         if self.levels:
             unnamed = not self.is_series
-            places = dict(reversed(stored))
+            locations = dict(reversed(stored))
             names = [None if unnamed and _is_unnamed(name) else name for name in self.levels]
-            self.places = [places[name] for name in self.levels]
+            self.locations = [locations[name] for name in self.levels]
             parts = [(name, None) for name in names]
             columns = [column for column in columns if column[0] not in self.levels]
         else:
-            self.places = [(self.index_column, -1)]
+            self.locations = [(self.index_column, -1)]
             freq = index.get("freq")
             self.period = freq if self._kind() == "integer" else None
             parts = [(index.get("index_name"), None if self.period else freq)]
         labels = [label for label, _ in columns]
-        self.places += [place for _, place in columns]
+        self.locations += [position for _, position in columns]
         self.fields = make_fields(parts, labels)
         described = self.info.get(1, {})
         names = described.get("names") or [None]
@@ -294,18 +294,18 @@ class TableSource(Source):
         return str(attributes.pytables(self.table, f"{self.index_column}_kind", "integer"))
 
     def read(self, numbers: Sequence[int], start: int, stop: int) -> list[Values]:
-        members = list(dict.fromkeys(self.places[number][0] for number in numbers))
+        members = list(dict.fromkeys(self.locations[number][0] for number in numbers))
         if not members:
             return []
         rows = rows_as_stored(self.table, members, start, stop)
         return [self._values(number, rows) for number in numbers]
 
     def _values(self, number: int, rows: Array) -> Values:
-        name, place = self.places[number]
+        name, position = self.locations[number]
         stored = np.ascontiguousarray(rows[name])
-        if place < 0:
+        if position < 0:
             return self._index_values(name, stored)
-        column = stored[:, place] if stored.ndim == 2 else stored
+        column = stored[:, position] if stored.ndim == 2 else stored
         return self._column_values(name, self.fields[number].label, column)
 
     def _index_values(self, name: str, stored: Array) -> Values:
@@ -345,7 +345,7 @@ class TableSource(Source):
         return Values(stored)
 
     def _missing(self, name: str) -> str | None:
-        """Returns the text that stands for a missing one in a column."""
+        """Returns the text that stands for a missing value in a column."""
         if self.own_nan_rep or (name in self.levels and self.level_nan_rep):
             found = attributes.pytables(self.table, f"{name}_nan_rep", None)
         else:

@@ -1,4 +1,4 @@
-"""Types that pickles of PyTables and pandas hold, made here from the arguments in the pickle.
+"""Construction of the types that occur in pickles of PyTables and pandas, without calls that a pickle chooses.
 
 Each is on the list :data:`_MAKERS`, with a function that checks its arguments. The pickled name of a type is looked up
 in the list and nowhere else.
@@ -26,7 +26,7 @@ _MAX_DIMENSIONS = 32
 
 
 class Global(NamedTuple):
-    """A global on the list."""
+    """A global that a pickle names, and that is on the list."""
 
     module: str
     name: str
@@ -82,7 +82,7 @@ class Unfinished:
 def construct(function: Global, arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> Any:
     """Makes the value of a call."""
     if keywords:
-        raise UnsupportedError(f"{function.module}.{function.name} with keywords")
+        raise UnsupportedError(f"unsupported keyword arguments of {function.module}.{function.name}")
     if function.module == _OFFSETS:
         return Offset(function.name, arguments)
     return _MAKERS[function](*arguments)
@@ -93,7 +93,7 @@ def build(value: Any, state: Any) -> Any:
     if not isinstance(value, Unfinished):
         if value == [] and isinstance(state, dict) and not state:
             return value
-        raise UnsupportedError(f"a {type(value).__name__} with a state")
+        raise UnsupportedError(f"unsupported state of a {type(value).__name__}")
     if value.kind == "array":
         return _array(state)
     if value.kind == "dtype":
@@ -110,13 +110,13 @@ def build(value: Any, state: Any) -> Any:
 
 def _reconstruct(kind: Any, *_: Any) -> Unfinished:
     if kind != Global("numpy", "ndarray"):
-        raise UnsupportedError("an array of another class than numpy.ndarray")
+        raise UnsupportedError("unsupported class of an array: expected numpy.ndarray")
     return Unfinished("array", None)
 
 
 def _dtype(name: Any, *_: Any) -> Unfinished:
     if not isinstance(name, str) or not _SIMPLE_DTYPE.fullmatch(name):
-        raise UnsupportedError(f"the dtype {printable(repr(name))}")
+        raise UnsupportedError(f"unsupported dtype {printable(repr(name))}")
     return Unfinished("dtype", name)
 
 
@@ -142,7 +142,7 @@ def _dtype_with_state(name: str, state: Any) -> Dtype:
         unit, count = state[8][1][:2]
         unit = unit.decode("ascii") if isinstance(unit, bytes) else str(unit)
         if unit not in ("Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns", "ps", "fs", "as", "generic"):
-            raise InvalidError("a unit of time that does not exist")
+            raise InvalidError("unknown unit of time")
         if unit != "generic":
             found = np.dtype(f"{found.kind}8[{int(count)}{unit}]")
     return found.newbyteorder(order) if order in ("<", ">") else found
@@ -153,7 +153,7 @@ def _as_dtype(value: Any) -> Dtype:
         found: Dtype = np.dtype(value.value)
         return found
     if not isinstance(value, np.dtype):
-        raise InvalidError("a dtype is expected")
+        raise InvalidError("expected a dtype")
     return value
 
 
@@ -161,9 +161,9 @@ def _shape(value: Any) -> tuple[int, ...]:
     if isinstance(value, int):
         value = (value,)
     if not isinstance(value, tuple) or len(value) > _MAX_DIMENSIONS:
-        raise InvalidError("a shape is expected")
+        raise InvalidError("expected a shape")
     if not all(isinstance(length, int) and length >= 0 for length in value):
-        raise InvalidError("a shape has negative lengths")
+        raise InvalidError("expected a shape without negative lengths")
     return value
 
 
@@ -173,11 +173,11 @@ def _array(state: Any) -> Array:
     order = "F" if fortran else "C"
     if isinstance(data, list):
         if dtype != np.dtype("O"):
-            raise InvalidError("a list of objects for an array of numbers")
+            raise InvalidError("expected bytes for an array of numbers, got a list")
         found = np.empty(len(data), "O")
         for index, value in enumerate(data):
             found[index] = value
-        # Objects are listed row by row, whatever the order in memory was.
+        # Objects are listed row by row, independent of the order in memory.
         return _reshaped(found, shape, "C")
     return _from_bytes(data, dtype, shape, order)
 
@@ -186,7 +186,7 @@ def _from_bytes(data: Any, dtype: Dtype, shape: tuple[int, ...], order: str) -> 
     if isinstance(data, str):
         data = data.encode("latin-1")
     if not isinstance(data, bytes | bytearray) or dtype.hasobject or dtype.itemsize == 0:
-        raise InvalidError("an array without its bytes")
+        raise InvalidError("expected the bytes of an array")
     return _reshaped(np.frombuffer(bytes(data), dtype), shape, order)
 
 
@@ -195,7 +195,7 @@ def _reshaped(found: Array, shape: tuple[int, ...], order: str) -> Array:
     for length in shape:
         count *= length
     if count != found.size:
-        raise InvalidError(f"an array of shape {shape} with {found.size} elements")
+        raise InvalidError(f"expected an array of shape {shape}, got {found.size} elements")
     return found.reshape(shape, order="F" if order == "F" else "C")
 
 
@@ -206,7 +206,7 @@ def _from_buffer(data: Any, dtype: Any, shape: Any, order: Any, *_: Any) -> Arra
 def _scalar(dtype: Any, data: Any = b"") -> Any:
     found = _as_dtype(dtype)
     if found.hasobject:
-        raise UnsupportedError("a scalar of objects")
+        raise UnsupportedError("unsupported scalar of objects")
     return _from_bytes(data, found, (1,), "C")[0]
 
 
@@ -215,17 +215,17 @@ def _scalar(dtype: Any, data: Any = b"") -> Any:
 
 def _encode(text: Any, encoding: Any = "latin1") -> bytes:
     if not isinstance(text, str) or encoding not in ("latin1", "latin-1", "utf-8", "utf8", "ascii"):
-        raise UnsupportedError("bytes of an unknown encoding")
+        raise UnsupportedError("unsupported encoding of bytes")
     return text.encode(encoding)
 
 
 def _reconstructor(kind: Any, base: Any, state: Any) -> Any:
-    """A Python object of protocols 0 and 1."""
+    """Returns a Python object of protocols 0 and 1."""
     if kind == Global("pandas", "FrozenList") and isinstance(state, list):
         return list(state)
     if isinstance(kind, Global) and kind.module == "dateutil" and state is None and kind.name in _DATEUTIL:
         return Unfinished(kind.name, None)
-    raise UnsupportedError("an object of an unknown class")
+    raise UnsupportedError("unsupported class of an object")
 
 
 def _datetime(state: Any, zone: Any = None, *rest: Any) -> Any:
@@ -235,7 +235,7 @@ def _datetime(state: Any, zone: Any = None, *rest: Any) -> Any:
         hour, minute, second = state[4:7]
         made = datetime.datetime(*day, hour, minute, second, int.from_bytes(state[7:10], "big"))
         return made.replace(tzinfo=_zone_or_none(zone), fold=state[2] >> 7)
-    raise UnsupportedError("a time in an unknown form")
+    raise UnsupportedError("unsupported form of a time")
 
 
 def _date(state: Any, *_: Any) -> datetime.date:
@@ -253,13 +253,13 @@ def _packed(state: Any, size: int) -> bytes:
     if isinstance(state, str):
         state = state.encode("latin-1")
     if not isinstance(state, bytes) or len(state) != size:
-        raise InvalidError("a date or time in an unknown form")
+        raise InvalidError("unknown form of a date or time")
     return state
 
 
 def _integers(values: tuple[Any, ...]) -> tuple[int, ...]:
     if not all(isinstance(value, int) for value in values):
-        raise InvalidError("integers are expected")
+        raise InvalidError("expected integers")
     return values
 
 
@@ -269,7 +269,7 @@ def _timedelta(*arguments: Any) -> datetime.timedelta:
 
 def _timezone(offset: Any, name: Any = None) -> datetime.timezone:
     if not isinstance(offset, datetime.timedelta):
-        raise InvalidError("a duration is expected")
+        raise InvalidError("expected a duration")
     if offset == datetime.timedelta(0) and name is None:
         return datetime.UTC
     return datetime.timezone(offset) if name is None else datetime.timezone(offset, str(name))
@@ -277,13 +277,13 @@ def _timezone(offset: Any, name: Any = None) -> datetime.timezone:
 
 def _zone_or_none(zone: Any) -> datetime.tzinfo | None:
     if zone is not None and not isinstance(zone, datetime.tzinfo):
-        raise InvalidError("a time zone is expected")
+        raise InvalidError("expected a time zone")
     return zone
 
 
 def _decimal(text: Any, *_: Any) -> decimal.Decimal:
     if not isinstance(text, str) or len(text) > 1000:
-        raise InvalidError("a decimal number is expected")
+        raise InvalidError("expected a decimal number")
     return decimal.Decimal(text)
 
 
@@ -296,7 +296,7 @@ def _set(kind: type) -> Callable[..., Any]:
         from hyperchunk.frames.pickles import check_key
 
         if not isinstance(values, list | tuple):
-            raise InvalidError("a list is expected")
+            raise InvalidError("expected a list")
         return kind(map(check_key, values))
 
     return make
@@ -314,7 +314,7 @@ def zone(name: str) -> datetime.tzinfo:
     import zoneinfo
 
     if not _ZONE.fullmatch(name):
-        raise InvalidError(f"the time zone {printable(repr(name))}")
+        raise InvalidError(f"invalid name of a time zone: {printable(repr(name))}")
     try:
         return zoneinfo.ZoneInfo(name)
     except zoneinfo.ZoneInfoNotFoundError:
@@ -324,7 +324,7 @@ def zone(name: str) -> datetime.tzinfo:
 def _getattr(owner: Any, name: Any) -> Any:
     if owner == Global("zoneinfo", "ZoneInfo") and name == "_unpickle":
         return Global("zoneinfo", "_unpickle")
-    raise UnsupportedError("an attribute of an object")
+    raise UnsupportedError("unsupported attribute of an object")
 
 
 def _zone_info(name: Any, *_: Any) -> datetime.tzinfo:
@@ -332,9 +332,9 @@ def _zone_info(name: Any, *_: Any) -> datetime.tzinfo:
 
 
 def _pytz(name: Any, *_: Any) -> Any:
-    """A zone of pytz, or the same of the standard library if there is no pytz."""
+    """Returns a zone of pytz, or the standard library's if pytz is not installed."""
     if not isinstance(name, str) or not _ZONE.fullmatch(name):
-        raise InvalidError(f"the time zone {printable(repr(name))}")
+        raise InvalidError(f"invalid name of a time zone: {printable(repr(name))}")
     try:
         pytz: Any = importlib.import_module("pytz")
     except ModuleNotFoundError:
@@ -360,7 +360,7 @@ def _pytz_fixed(minutes: Any, *_: Any) -> Any:
 
 def _dateutil(kind: Any, name: Any, *_: Any) -> Any:
     if not isinstance(name, str) or not _ZONE.fullmatch(name):
-        raise UnsupportedError("a time zone of dateutil without a name")
+        raise UnsupportedError("unsupported time zone of dateutil: it has no name")
     return import_optional("dateutil.tz").gettz(name)
 
 
@@ -372,7 +372,7 @@ def _dateutil_offset(name: Any, offset: Any) -> Any:
     if isinstance(offset, datetime.timedelta):
         offset = offset.total_seconds()
     if not isinstance(offset, int | float) or not (name is None or isinstance(name, str)):
-        raise InvalidError("an offset from UTC is expected")
+        raise InvalidError("expected an offset from UTC")
     return import_optional("dateutil.tz").tzoffset(name, offset)
 
 
@@ -416,7 +416,7 @@ def _nat(*_: Any) -> Any:
 def _period(_: Any, freq: Any, ordinal: Any) -> Any:
     (ordinal,) = _integers((ordinal,))
     if not isinstance(freq, Offset):
-        raise InvalidError("a period without its frequency")
+        raise InvalidError("expected the frequency of a period")
     return import_optional("pandas").Period(ordinal=ordinal, freq=freq.to_pandas())
 
 
@@ -429,9 +429,9 @@ def _date_offset(*arguments: Any) -> Any:
 
 
 def _relative_offset(state: Any) -> Any:
-    """A `DateOffset` with a calendar's units, or its inner form."""
+    """Returns a `DateOffset` with calendar units, from its state or the state of its inner form."""
     if not isinstance(state, dict):
-        raise InvalidError("an offset without its state")
+        raise InvalidError("expected the state of an offset")
     units = {"years", "months", "weeks", "days", "hours", "minutes", "seconds", "microseconds", "nanoseconds"}
     given = {name: value for name, value in state.items() if name in units and isinstance(value, int)}
     pandas = import_optional("pandas")
@@ -439,7 +439,7 @@ def _relative_offset(state: Any) -> Any:
 
 
 _OFFSETS = "pandas._libs.tslibs.offsets"
-#: Other names of modules, in older and newer versions.
+#: Names of modules in older and newer versions, and their names in `_MAKERS`.
 _MODULES = {
     "numpy.core.multiarray": "numpy._core.multiarray",
     "numpy.core.numeric": "numpy._core.numeric",
@@ -460,10 +460,10 @@ _MODULES = {
 
 
 def _uncallable(*_: Any) -> Any:
-    raise UnsupportedError("a class where a function is expected")
+    raise UnsupportedError("expected a function, got a class")
 
 
-#: Functions that make the values of calls.
+#: Functions that make the values of calls, by module and name of the global that a pickle calls.
 _MAKERS: dict[tuple[str, str], Callable[..., Any]] = {
     ("numpy._core.multiarray", "_reconstruct"): _reconstruct,
     ("numpy._core.multiarray", "scalar"): _scalar,
@@ -484,7 +484,7 @@ _MAKERS: dict[tuple[str, str], Callable[..., Any]] = {
     ("datetime", "time"): _time,
     ("datetime", "timedelta"): _timedelta,
     ("datetime", "timezone"): _timezone,
-    # The base of a zone, without a value of its own.
+    # The base class of a zone, without a value of its own.
     ("datetime", "tzinfo"): lambda: None,
     ("decimal", "Decimal"): _decimal,
     ("zoneinfo", "ZoneInfo"): _uncallable,

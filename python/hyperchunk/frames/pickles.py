@@ -61,7 +61,7 @@ class _Machine:
         self.stack: list[Any] = []
         self.marks: list[int] = []
         self.memo: dict[int, Any] = {}
-        # Where the memo has objects whose state follows.
+        # Indices in the memo of objects whose state follows, by their identities.
         self.unfinished: dict[int, list[int]] = {}
 
     def run(self) -> Any:
@@ -73,7 +73,7 @@ class _Machine:
             self.at += 1
             if code == 0x2E:  # STOP
                 if len(self.stack) != 1:
-                    raise InvalidError(f"{len(self.stack)} values are left where one is expected")
+                    raise InvalidError(f"expected one value at the end, got {len(self.stack)}")
                 return self.stack[0]
             step = _STEPS.get(code)
             if step is None:
@@ -89,7 +89,7 @@ class _Machine:
         return self.data[start : self.at]
 
     def sized(self, width: int) -> bytes:
-        """Takes bytes whose count is before them."""
+        """Takes bytes that follow their count, an integer of `width` bytes."""
         return self.take(int.from_bytes(self.take(width), "little"))
 
     def line(self) -> bytes:
@@ -112,7 +112,7 @@ class _Machine:
 
     def pop(self) -> Any:
         if self.marks and self.marks[-1] >= len(self.stack):
-            raise InvalidError("a mark where a value is expected")
+            raise InvalidError("expected a value, got a mark")
         return self.stack.pop()
 
     def pop_to_mark(self) -> list[Any]:
@@ -124,11 +124,11 @@ class _Machine:
 
 def _protocol(machine: _Machine) -> None:
     if machine.take(1)[0] > 5:
-        raise UnsupportedError("a protocol later than 5")
+        raise UnsupportedError("unsupported protocol: expected at most 5")
 
 
 def _frame(machine: _Machine) -> None:
-    # The length of a part that is read at once.
+    # The length of the frame is not needed: all bytes are in memory.
     machine.take(8)
 
 
@@ -146,7 +146,7 @@ def _integer_line(machine: _Machine) -> None:
         machine.push(line == b"01")
         return
     if len(line) > _MAX_DIGITS:
-        raise LimitError(f"an integer of {len(line)} digits")
+        raise LimitError(f"an integer has {len(line)} digits, expected at most {_MAX_DIGITS}")
     machine.push(int(line.rstrip(b"L")))
 
 
@@ -159,10 +159,10 @@ def _long(width: int) -> Callable[[_Machine], None]:
 
 
 def _quoted(machine: _Machine) -> None:
-    """A text of Python 2, as its `repr`."""
+    """Pushes a text of Python 2, which is stored as its `repr`."""
     line = machine.line()
     if len(line) < 2 or line[:1] != line[-1:] or line[:1] not in (b"'", b'"'):
-        raise InvalidError("a text without quotation marks")
+        raise InvalidError("expected a text in quotation marks")
     machine.push(_old_text(codecs.escape_decode(line[1:-1])[0]))
 
 
@@ -217,7 +217,7 @@ def _tuple(count: int) -> Callable[[_Machine], None]:
 def _target(machine: _Machine, kind: type) -> Any:
     found = machine.stack[-1]
     if not isinstance(found, kind):
-        raise InvalidError(f"items for a {type(found).__name__}")
+        raise InvalidError(f"cannot add items to a {type(found).__name__}")
     return found
 
 
@@ -238,7 +238,7 @@ def check_key(key: Any) -> Any:
         value = waiting.pop()
         left -= 1
         if left < 0:
-            raise LimitError(f"a key of more than {_MAX_KEY_VALUES} values")
+            raise LimitError(f"a key has more than {_MAX_KEY_VALUES} values")
         if isinstance(value, tuple):
             waiting.extend(value[: _MAX_KEY_VALUES + 1])
         else:
@@ -248,7 +248,7 @@ def check_key(key: Any) -> Any:
 
 def _set_items(target: Any, pairs: list[Any]) -> None:
     if not isinstance(target, dict) or len(pairs) % 2:
-        raise InvalidError("items without a dictionary, or a key without a value")
+        raise InvalidError("expected a dictionary, and a value for each key")
     for key, value in zip(pairs[::2], pairs[1::2], strict=True):
         target[check_key(key)] = value
 
@@ -277,20 +277,20 @@ def _global_lines(machine: _Machine) -> None:
 def _stack_global(machine: _Machine) -> None:
     name, module = machine.pop(), machine.pop()
     if not isinstance(module, str) or not isinstance(name, str):
-        raise InvalidError("the name of a global is no text")
+        raise InvalidError("the name of a global is not text")
     machine.push(Global.of(module, name))
 
 
 def _callee(value: Any) -> Global:
     if not isinstance(value, Global):
-        raise InvalidError(f"a call of a {type(value).__name__}")
+        raise InvalidError(f"cannot call a {type(value).__name__}")
     return value
 
 
 def _reduce(machine: _Machine) -> None:
     arguments, function = machine.pop(), machine.pop()
     if not isinstance(arguments, tuple):
-        raise InvalidError("arguments that are no tuple")
+        raise InvalidError("expected a tuple of arguments")
     machine.push(construct(_callee(function), arguments, {}))
 
 
@@ -299,7 +299,7 @@ def _new_object(with_keywords: bool) -> Callable[[_Machine], None]:
         keywords = machine.pop() if with_keywords else {}
         arguments, function = machine.pop(), machine.pop()
         if not isinstance(arguments, tuple) or not isinstance(keywords, dict):
-            raise InvalidError("arguments that are no tuple")
+            raise InvalidError("expected a tuple of arguments, and a dictionary of keywords")
         machine.push(construct(_callee(function), arguments, keywords))
 
     return step

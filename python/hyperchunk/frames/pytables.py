@@ -1,4 +1,4 @@
-"""PyTables: tables with nested columns, enumerations and times, arrays, and rows of any length."""
+"""PyTables: tables with nested columns, enumerations and times, arrays, and variable-length rows."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class TableSource(Source):
 
 
 def decode_values(stored: Array, description: tuple[Any, ...]) -> Values:
-    """Returns values by the type that they are stored as: truth values, times in seconds, names of enumerations."""
+    """Returns values by the type that they are stored as: booleans, times in seconds, names of enumerations."""
     element = description
     while element[0] == "array":
         element = element[3]
@@ -88,8 +88,8 @@ def decode_values(stored: Array, description: tuple[Any, ...]) -> Values:
 
 
 def seconds(stored: Array) -> Array:
-    """Returns times of PyTables in seconds since 1970: of 32 bits as they are; of 64 bits, which hold seconds and
-    microseconds, as floating-point numbers.
+    """Converts times of PyTables to seconds since 1970: 32-bit times to integers, 64-bit times, which hold seconds and
+    microseconds, to floating-point numbers.
     """
     if stored.dtype.itemsize != 8:
         return stored.astype(np.int32)
@@ -102,17 +102,17 @@ def _names(stored: Array, names: dict[str, int]) -> Values:
     """Returns values of an enumeration as categories; a value without a name is missing."""
     ordered = sorted(names, key=lambda name: names[name])
     values = np.array([names[name] for name in ordered])
-    places = np.searchsorted(values, stored)
-    places = np.minimum(places, len(values) - 1)
-    codes = np.where(values[places] == stored, places, -1).astype("i4")
+    indices = np.searchsorted(values, stored)
+    indices = np.minimum(indices, len(values) - 1)
+    codes = np.where(values[indices] == stored, indices, -1).astype("i4")
     texts = np.empty(len(ordered), "O")
     texts[:] = ordered
     return Values(codes, "category", categories=Values(texts, "text"))
 
 
 def read(found: HLObject) -> Any:
-    """Returns an object of PyTables: an array, or of a `VLArray` a list of its rows: texts, arrays, or objects whose
-    pickles hold nothing but data. Of a group, a dictionary.
+    """Returns an object of PyTables: an array; for a `VLArray` a list of its rows, which are texts, arrays, or objects
+    whose pickles contain nothing but data; for a group a dictionary.
     """
     from hyperchunk.dataset import Dataset
     from hyperchunk.group import Group
@@ -122,7 +122,7 @@ def read(found: HLObject) -> Any:
     assert isinstance(found, Dataset)
     if attributes.text(found, "CLASS") == "VLARRAY":
         if has(found._data.datatype.description, "time"):
-            raise UnsupportedError(f"cannot read rows of times of any length ({attributes.where(found)})")
+            raise UnsupportedError(f"cannot read variable-length rows of times ({attributes.where(found)})")
         return [_row(found, row, number) for number, row in enumerate(np.asarray(found[()], "O"))]
     description = found._data.datatype.description
     plan = stored_plan(description)

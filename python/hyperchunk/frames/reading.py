@@ -1,4 +1,4 @@
-"""Reads an object by the format that is recognised."""
+"""Reading of objects by their recognised format."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ def read(
     where: str | Sequence[str] | None,
     half: str | None,
 ) -> Any:
-    """Does :func:`hyperchunk.frames.read`."""
+    """Implements :func:`hyperchunk.frames.read`."""
     found._opened.need()
     if not isinstance(found._object, _core.Object):
         raise UnsupportedError(
-            f"frames are of files that are read, not of one that is being written (object {found.name})"
+            f"cannot read a frame: expected a file opened for reading, got one being written (object {found.name})"
         )
     kind = kind_of(found)
     if kind is None:
@@ -74,7 +74,7 @@ def read_frame(
 
 
 def find_source(found: HLObject, kind: str) -> Source | None:
-    """Returns the columns of an object that is a frame, or None for others."""
+    """Returns the columns of an object that is a frame; None for other objects."""
     where = attributes.where(found)
     with consistent(where):
         source = _source(found, kind)
@@ -142,8 +142,8 @@ def _value(found: HLObject, kind: str) -> Any:
 def read_table(
     group: Group, columns: Sequence[str] | None, rows: Rows | None, half: str | None, batch_rows: int | None
 ) -> Frame | None:
-    """Returns the frame of a group that is one of pandas, AnnData or NWB, for :meth:`hyperchunk.Group.table`; None of
-    other groups, and if columns are asked for that the frame does not have.
+    """Returns the frame of a group that is one of pandas, AnnData or NWB, for :meth:`hyperchunk.Group.table`; None for
+    other groups, and if the frame lacks a requested column.
     """
     names = {"pandas_type", "encoding-type", "colnames"} & set(group.attrs)
     if not names or not isinstance(group._object, _core.Object) or "h5.table" in group.attrs:
@@ -159,7 +159,7 @@ def read_table(
     made = read_frame(source, None, rows, half=half)
     if columns is not None:
         if isinstance(columns, str):
-            raise TypeError("columns is a list of names")
+            raise TypeError("columns must be a list of names")
         if not set(columns) <= set(made.column_names):
             return None
         made = made.select(columns)

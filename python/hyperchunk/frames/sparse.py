@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Sparse:
-    """A sparse matrix in a file, by rows (``"csr"``) or by columns (``"csc"``). A slice of it reads that part alone.
+    """A sparse matrix in a file, by rows (``"csr"``) or by columns (``"csc"``). A slice reads only that part.
 
     Example:
         >>> matrix = hyperchunk.frames.read(hyperchunk.open("cells.h5ad")["X"])  # doctest: +SKIP
@@ -49,7 +49,7 @@ class Sparse:
         pointers = np.asarray(stored[()])
         major = rows if layout == "csr" else columns
         if len(pointers) != major + 1 or (np.diff(pointers.astype(np.int64)) < 0).any() or pointers[-1] > len(data):
-            raise CorruptError(f"expected {major + 1} growing positions in `indptr`, got others ({where})")
+            raise CorruptError(f"expected {major + 1} increasing positions in `indptr`, got others ({where})")
         return Sparse(layout, (rows, columns), data, indices, pointers)
 
     @property
@@ -89,7 +89,7 @@ class Sparse:
         return made((data, indices, pointers), shape=shape)
 
     def __getitem__(self, key: slice | int | tuple[Any, ...]) -> Any:
-        """Returns a part as a matrix of SciPy: a slice of rows (of columns in ``"csc"``) reads those alone."""
+        """Returns a part as a matrix of SciPy: a slice of rows (of columns in ``"csc"``) reads only those."""
         axes = key if isinstance(key, tuple) else (key,)
         axes = (*axes, *[slice(None)] * (2 - len(axes)))
         major = 0 if self.layout == "csr" else 1

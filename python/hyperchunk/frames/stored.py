@@ -1,4 +1,4 @@
-"""Elements in the form in which they are stored, for values that PyTables reads otherwise than h5py."""
+"""Reads of elements in their stored form, for values that PyTables reads differently from h5py."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def stored_plan(description: tuple[Any, ...], members: Sequence[str] | None = None) -> Plan | None:
     """Returns a plan to read elements, or some of their members, as they are stored, if they have times, which NumPy
-    has no dtype for, or strings of fixed length, which PyTables reads with what follows a null byte.
+    has no dtype for, or fixed-length strings, which PyTables reads including the bytes after a null byte; else None.
     """
     memory = description if members is None else _packed(description, members)
     times = has(memory, "time")
@@ -51,6 +51,7 @@ def rows_as_stored(dataset: Dataset, members: list[str], start: int, stop: int) 
 
 
 def has(description: tuple[Any, ...], kind: str) -> bool:
+    """Returns whether a datatype is of a class, or has a part of it."""
     if description[0] == "compound":
         return any(has(member, kind) for _, _, member in description[2])
     if description[0] == kind:
@@ -77,5 +78,6 @@ def _stored_dtype(description: tuple[Any, ...]) -> Dtype:
 
 
 def is_complex(description: tuple[Any, ...]) -> bool:
+    """Returns whether a compound represents complex numbers, as h5py stores them."""
     members = description[2]
     return [name for name, _, _ in members] == [b"r", b"i"] and all(member[0] == "float" for _, _, member in members)

@@ -63,7 +63,7 @@ def _array(values: Values) -> pa.Array:
 
 
 def whole(made: Any) -> pa.Array:
-    """Returns an array that pyarrow may have split."""
+    """Returns one array, joined if pyarrow has split it."""
     return made.combine_chunks() if isinstance(made, pa.ChunkedArray) else made
 
 
@@ -91,7 +91,7 @@ def _plain(values: Values) -> pa.Array:
         case "V":
             return pa.array([bytes(value) for value in data], pa.binary(data.dtype.itemsize))
         case "f" if data.dtype.itemsize > 8:
-            raise UnsupportedError("floating-point numbers of more than 64 bits")
+            raise UnsupportedError("cannot convert floating-point numbers of more than 64 bits to Arrow")
         case "f":
             return pa.array(data, from_pandas=True)
         case "O":
@@ -120,7 +120,7 @@ def native(data: Array) -> Array:
 
 
 def _without_nat(data: Array) -> tuple[Array, Array | None]:
-    """Returns times with zero where one is missing, and where that is: DuckDB converts the values of nulls, too."""
+    """Replaces missing times by zero, and returns their mask: DuckDB converts the values of nulls, too."""
     missing = np.isnat(data)
     if not missing.any():
         return data, None
@@ -132,7 +132,7 @@ def _without_nat(data: Array) -> tuple[Array, Array | None]:
 def _time_unit(data: Array) -> str:
     unit, count = np.datetime_data(data.dtype)
     if count != 1 or unit not in ("D", "s", "ms", "us", "ns"):
-        raise UnsupportedError(f"times in units of {count} {unit}")
+        raise UnsupportedError(f"cannot convert times in units of {count} {unit} to Arrow")
     return unit
 
 
@@ -153,7 +153,7 @@ def zone_name(zone: Any) -> str:
 
 
 def _objects(data: Array) -> pa.Array:
-    """Returns the array of objects, of the type that all of them have."""
+    """Returns the array of objects, with their common type."""
     if data.ndim > 1:
         return _cells(data, Values(data, "objects"))
     given = [None if is_missing(value) else value for value in data.tolist()]
@@ -166,7 +166,7 @@ def _objects(data: Array) -> pa.Array:
 
 
 def _family(value: object) -> str:
-    """Returns the name of an object's type; integers and other numbers are one."""
+    """Returns the name of an object's type; one name for integers and other numbers."""
     if isinstance(value, bool | np.bool_):
         return "bool"
     if isinstance(value, int | float | np.integer | np.floating):
@@ -179,7 +179,7 @@ def _dictionary(values: Values) -> pa.Array:
     categories = _array(values.categories)
     missing = values.data < 0
     if values.data.size and int(values.data.max()) >= len(categories):
-        raise UnsupportedError(f"the code {int(values.data.max())} of {len(categories)} categories")
+        raise UnsupportedError(f"code {int(values.data.max())} is out of range: there are {len(categories)} categories")
     codes = pa.array(values.data, mask=missing if missing.any() else None)
     return pa.DictionaryArray.from_arrays(codes, categories, ordered=values.ordered)
 

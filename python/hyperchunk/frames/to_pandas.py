@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def shows_strings() -> bool:
-    """Returns whether pandas has its own type for texts, which it infers."""
+    """Returns whether pandas has a string dtype that it infers for texts."""
     return bool(pd.Series(["a"]).dtype != object)
 
 
@@ -27,7 +27,7 @@ def frame(source: Source, fields: Sequence[Field], values: Sequence[Values], is_
     """Returns the :class:`pandas.DataFrame`, or the :class:`pandas.Series`, of columns.
 
     Args:
-        source: Where they come from.
+        source: Source of the columns.
         fields, values: The columns.
         is_whole: True if these are all rows, so that the index is as regular as it was.
     """
@@ -47,22 +47,22 @@ def frame(source: Source, fields: Sequence[Field], values: Sequence[Values], is_
 
 
 def _kept(found: Any) -> Any:
-    """Returns the dtype of an array, where pandas would infer another."""
+    """Returns the dtype of an array if pandas would infer another one; else None."""
     return found.dtype if isinstance(found, np.ndarray) and found.dtype == object else None
 
 
 def _labels(axis: Axis | None, fields: Sequence[Field], source: Source) -> pd.Index:
     """Returns the names of columns."""
     if axis is None:
-        # pandas 3 has texts as labels, also where there are none.
+        # The labels of pandas 3 have its string dtype, even if there are none.
         nothing = "str" if shows_strings() else object
         return pd.Index([field.label for field in fields], dtype=None if fields else nothing)
     everything = [field for field in source.fields if not field.is_index]
     whole = axis_index(axis)
     if len(fields) == len(everything):
         return whole
-    places = {id(field): place for place, field in enumerate(everything)}
-    return whole.take([places[id(field)] for field in fields])
+    positions = {id(field): position for position, field in enumerate(everything)}
+    return whole.take([positions[id(field)] for field in fields])
 
 
 def axis_index(axis: Axis) -> pd.Index:
@@ -91,7 +91,7 @@ def make_index(parts: Sequence[tuple[Field, Values]], is_whole: bool, is_fixed: 
     if field.freq is not None and is_whole and isinstance(found, pd.DatetimeIndex | pd.TimedeltaIndex):
         found = _with_freq(found, field.freq)
     if zone is not None:
-        # pandas keeps an offset only if the times have it in UTC, too; pandas 2 in the fixed format always.
+        # pandas keeps an offset only if the times have it in UTC, too; pandas 2 always keeps it in the fixed format.
         found = found.tz_localize("UTC").tz_convert(zone)
         if found.freq is None and field.freq is not None and is_whole and is_fixed and pd.__version__ < "3":
             found = _with_freq(found, field.freq)
@@ -164,7 +164,7 @@ def _texts(values: Values) -> Any:
         try:
             return pd.array(values.data, dtype=pd.StringDtype(na_value=np.nan))
         except UnicodeEncodeError:
-            # Arrow, in which pandas keeps texts, has no lone surrogates.
+            # pandas stores texts in Arrow, which has no lone surrogates.
             return pd.array(values.data, dtype=pd.StringDtype("python", na_value=np.nan))
     data = values.data
     missing = np.array([value is None for value in data], bool)

@@ -1,4 +1,4 @@
-"""Messages of libhdf5, of which there are none."""
+"""h5py's switches for libhdf5's error messages, which Hyperchunk does not use."""
 
 
 def silence_errors() -> None:

@@ -1,4 +1,4 @@
-"""Open files of the program: h5py's rules for files that are opened several times, and for its modes and drivers."""
+"""Open files: h5py's rules for files that are opened several times, and for modes and drivers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hyperchunk.write.file import WritableFile
 _numbers: dict[object, int] = {}
 #: Files that are open, by their paths.
 _sessions: dict[str, weakref.WeakSet[Session]] = {}
-#: Files to which links and references led, by the number of their open file.
+#: Files that links and references opened, by the identity of Hyperchunk's open file.
 _foreign: weakref.WeakValueDictionary[int, Handle] = weakref.WeakValueDictionary()
 
 
@@ -34,7 +34,7 @@ class Session:
         self.handles: weakref.WeakSet[Handle] = weakref.WeakSet()
         #: Creation properties of new datasets by their addresses.
         self.created: dict[int, dict[str, Any]] = {}
-        #: File-like object that is read, if it is one.
+        #: File-like object that is read; None for other files.
         self.source: Any = None
         #: True if the file that is written existed before.
         self.edits = False
@@ -86,7 +86,7 @@ class Handle:
         return self.session.number
 
     def of(self, found: Any) -> Handle:
-        """Returns the handle of an object's file: this one, or that of a file to which a link led."""
+        """Returns the handle of an object's file: this one, or that of a file that a link opened."""
         opened = found._opened
         if opened is self.session.opened:
             return self
@@ -134,7 +134,7 @@ def open_file(name: Any, mode: str, options: dict[str, Any]) -> Handle:
     if driver == "core" and mode in ("r+", "a") and (mode == "r+" or Path(path).exists()):
         if not options.get("backing_store"):
             return Handle(_of_image(path, options))
-        # The file itself is edited, so that it stays the same file, and is never half written.
+        # The file is edited in place, so that it stays the same file, and is never partially written.
         options = {name: value for name, value in options.items() if name not in ("driver", "backing_store")}
     elif driver == "core" and not options.get("backing_store") and mode != "r":
         options = {**options, "backing_store": False}
@@ -261,4 +261,4 @@ def wrap_native(native: File) -> Handle:
 
 def unsupported_driver(name: str) -> UnsupportedError:
     """Returns the error for a driver without an equivalent."""
-    return UnsupportedError(f"driver {name!r}: hyperchunk reads and writes files without libhdf5's drivers")
+    return UnsupportedError(f"driver {name!r} is not supported: hyperchunk does not use libhdf5's drivers")

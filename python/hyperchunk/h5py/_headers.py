@@ -14,17 +14,17 @@ from typing import Any, NamedTuple
 from hyperchunk import File
 from hyperchunk.exceptions import CorruptError, UnsupportedError
 
-# Message types of fill values and filters, which a committed message may hold instead.
+# Message types of fill values and filters, which may be in a shared message instead.
 _FILL, _FILTERS = 5, 11
 # Maximum number of header blocks, and of bytes in one.
 _MOST_BLOCKS, _MOST_BYTES = 1000, 1 << 24
 # Bits of an object header's flags.
 _HAS_ORDER, _HAS_PHASES, _HAS_TIMES = 4, 16, 32
 _SHARED = 2
-# Address of elements that have no place.
+# Address of elements that are not allocated.
 _UNDEFINED = 2**64 - 1
 _STRATEGIES = range(4)
-# Strategies of files by HDF5 1.10.0, as today's with the flag for free space that is kept.
+# Strategies in files of HDF5 1.10.0, as the current ones with the flag for persistent free space.
 _FIRST_STRATEGIES = {1: (0, True), 2: (0, False), 3: (2, False), 4: (3, False)}
 
 
@@ -49,11 +49,11 @@ class Header(NamedTuple):
     #: Flags of the order of creation of attributes and of links: 1 for tracked, 2 for indexed.
     attribute_order: int = 0
     link_order: int = 0
-    #: Numbers of attributes at which their storage changes.
+    #: Numbers of attributes at which their storage changes between compact and dense.
     phases: tuple[int, int] = (8, 6)
     #: Address of the elements of a contiguous dataset, relative to the base of the file.
     data: int | None = None
-    #: Management of free space, in the superblock's extension: strategy, whether it is kept, smallest size, page size.
+    #: Management of free space, in the superblock's extension: strategy, persistence, smallest size, page size.
     space: tuple[int, bool, int, int] | None = None
 
 
@@ -108,7 +108,7 @@ def _byte_readers(session: Any) -> Iterator[Callable[[int, int], bytes]]:
     path = Path(session.opened.filename)
     source = session.source
     if source is None and not path.is_file():
-        raise UnsupportedError(f"the header of an object is read in local files only (file {session.name})")
+        raise UnsupportedError(f"cannot read the header of an object: expected a local file (file {session.name})")
     with path.open("rb") if source is None else nullcontext(source) as file:
         before = file.tell()
 
@@ -153,11 +153,11 @@ def _parse(read: Any, address: int, what: str) -> Header:
         done += 1
         if done > _MOST_BLOCKS or length > _MOST_BYTES:
             raise CorruptError(f"cannot read an object header: too many blocks at {address} ({what})")
-        data, place = read(at, length), 0
-        while place + 8 <= len(data):
-            kind, size, flags = struct.unpack_from("<HHB", data, place)
-            body = data[place + 8 : place + 8 + size]
-            place += 8 + size
+        data, offset = read(at, length), 0
+        while offset + 8 <= len(data):
+            kind, size, flags = struct.unpack_from("<HHB", data, offset)
+            body = data[offset + 8 : offset + 8 + size]
+            offset += 8 + size
             _message(kind, flags, body, found, blocks)
     return Header(**found)
 
@@ -180,15 +180,15 @@ def _second(read: Any, address: int, what: str) -> Header:
         done += 1
         if done > _MOST_BLOCKS or length > _MOST_BYTES:
             raise CorruptError(f"cannot read an object header: too many blocks at {address} ({what})")
-        data, place = read(at, length), 0
+        data, offset = read(at, length), 0
         if done > 1:
             if data[:4] != b"OCHK":
                 raise CorruptError(f"cannot read an object header: expected a continuation at {at} ({what})")
             data = data[4:-4]
-        while place + prefix <= len(data):
-            kind, size, message_flags = struct.unpack_from("<BHB", data, place)
-            body = data[place + prefix : place + prefix + size]
-            place += prefix + size
+        while offset + prefix <= len(data):
+            kind, size, message_flags = struct.unpack_from("<BHB", data, offset)
+            body = data[offset + prefix : offset + prefix + size]
+            offset += prefix + size
             _message(kind, message_flags, body, found, blocks)
     return Header(**found)
 
@@ -253,7 +253,7 @@ def _filters(body: bytes) -> Iterator[Filter]:
 
 
 def place(oid: Any) -> int | None:
-    """Returns the offset of the elements of a contiguous dataset in the file; None while they have none.
+    """Returns the offset of the elements of a contiguous dataset in the file; None if they are not allocated.
 
     Raises:
         UnsupportedError: The file is not local, or is being written.

@@ -11,15 +11,15 @@ from hyperchunk.write import datatypes
 
 Description = tuple[Any, ...]
 
-# Sizes in a file of a handle of a string or a sequence, and of a reference of each kind.
+# Sizes in a file: of the handle of a string or a sequence, and of a reference of each kind.
 _HANDLE = 16
 _REFERENCES = (8, 12, 64, 64, 64)
 _PYTHON_OBJECT = ("opaque", 8, b"PYTHON:OBJECT")
 
 
-def changed(description: Description, place: int, value: object) -> Description:
-    """Returns a description with another item."""
-    return (*description[:place], value, *description[place + 1 :])
+def changed(description: Description, index: int, value: object) -> Description:
+    """Returns a description with the item at an index replaced."""
+    return (*description[:index], value, *description[index + 1 :])
 
 
 def in_file(description: Description) -> Description:
@@ -48,8 +48,8 @@ def in_file(description: Description) -> Description:
 
 
 def plain_memory(mtype: Any, arr: np.ndarray[Any, Any]) -> Description | None:
-    """Returns the description of the elements of an array, given by a datatype in memory; None without one, and for
-    elements that Python or NumPy represent otherwise.
+    """Returns the description of the elements of an array, given by a datatype in memory; None without such a
+    datatype, and for elements that Python or NumPy represent differently.
 
     Raises:
         ValueError: The elements of the array have another size.
@@ -60,7 +60,7 @@ def plain_memory(mtype: Any, arr: np.ndarray[Any, Any]) -> Description | None:
     if dtypes._has_handle(description) or description == _PYTHON_OBJECT:
         return None
     if description[1] != arr.dtype.itemsize:
-        raise ValueError(f"elements of {arr.dtype.itemsize} bytes for a datatype of {description[1]} bytes")
+        raise ValueError(f"expected elements of {description[1]} bytes, got {arr.dtype.itemsize}")
     return description
 
 

@@ -108,7 +108,7 @@ class AttrID(ObjectID):
             found = elements.Ready(given, tuple(shape or ()), None if memory == datatype.description else memory)
             made = elements.stored_bytes(found, datatype.description)
         if len(made) != int(np.prod(shape or (), dtype=np.int64)) * datatype.size:
-            raise ValueError(f"elements of shape {np.shape(arr)} for an attribute of shape {shape}")
+            raise ValueError(f"expected elements of shape {shape}, got {np.shape(arr)}")
         hc._node.set_attribute(self._name, datatype, shape, made, utf8=not self._name.isascii())
 
     def __eq__(self, other: object) -> bool:
@@ -129,8 +129,8 @@ def _target(loc: Any, obj_name: bytes) -> Any:
 
 
 def _names(loc: Any, index_type: int, order: int) -> list[bytes]:
-    """Returns the names of attributes in the order of an index. That of creation, where it is not tracked, is the
-    order in the file, as is ITER_NATIVE.
+    """Returns the names of attributes in the order of an index. ITER_NATIVE, and the order of creation if it is not
+    tracked, are the order in the file.
     """
     if index_type not in (h5.INDEX_NAME, h5.INDEX_CRT_ORDER):
         raise ValueError("invalid index type specified")
@@ -145,7 +145,7 @@ def _names(loc: Any, index_type: int, order: int) -> list[bytes]:
 def _name_at(
     loc: Any, name: bytes | None, index: int, index_type: int, order: int, error: type[Exception], verb: str
 ) -> bytes:
-    """Returns the given name, or the one at an index; raises `error` if there is none."""
+    """Returns the given name, or the one at an index; raises `error` if it does not exist."""
     if (name is None) == (index < 0):
         raise TypeError("Exactly one of name or index must be specified")
     if name is not None:

@@ -1,4 +1,4 @@
-"""Settings of libhdf5's cache of metadata, which Hyperchunk does not have."""
+"""Settings of libhdf5's metadata cache, which Hyperchunk does not have."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class StoreInfo(NamedTuple):
 class DatasetID(LocationID):
     """A dataset."""
 
-    #: Settings of libhdf5's chunk cache that the program gave.
+    #: Settings for libhdf5's chunk cache that the program passed.
     _cache: tuple[int, int, float] | None = None
 
     @property
@@ -100,7 +100,7 @@ class DatasetID(LocationID):
         return _plists.dataset_plist(self)
 
     def get_access_plist(self) -> Any:
-        """Returns the properties of access."""
+        """Returns the access properties."""
         from hyperchunk.h5py import h5p
 
         settings = self._handle.session.settings
@@ -113,8 +113,8 @@ class DatasetID(LocationID):
         return plist
 
     def get_offset(self) -> int | None:
-        """Returns the offset of the elements of a contiguous dataset in the file; None for another layout, or while
-        they have no place.
+        """Returns the offset of the elements of a contiguous dataset in the file; None for another layout, or if
+        they are not allocated.
         """
         hc = self._hc
         if hc._data.layout != "contiguous" or hc._data.external:
@@ -124,9 +124,9 @@ class DatasetID(LocationID):
         return _headers.place(self)
 
     def get_storage_size(self) -> int:
-        """Returns the size of the elements in the file, in bytes; 0 if they have no place, as none was written.
+        """Returns the size of the elements in the file, in bytes; 0 if none was allocated.
 
-        In a file that is being written, the elements of contiguous datasets are counted in any case.
+        In a file that is being written, the elements of contiguous datasets always count.
         """
         hc = self._hc
         if hc.chunks is not None:
@@ -150,7 +150,7 @@ class DatasetID(LocationID):
         self._hc.refresh()
 
     def extend(self, shape: tuple[int, ...]) -> None:
-        """Makes the extent at least this."""
+        """Enlarges the extent to at least `shape`."""
         now = self.shape
         self._hc.resize(tuple(max(pair) for pair in zip(now, shape, strict=True)))
 
@@ -220,7 +220,7 @@ class DatasetID(LocationID):
         return chunks[index]
 
     def get_chunk_info_by_coord(self, chunk_offset: tuple[int, ...]) -> StoreInfo:
-        """Returns the chunk that has the element of these indices."""
+        """Returns the chunk that contains the element at these indices."""
         hc = self._hc
         if hc.chunks is None:
             raise TypeError("Chunk info not available (not a chunked storage layout)")
@@ -237,7 +237,7 @@ class DatasetID(LocationID):
         return None
 
     def read_direct_chunk(self, offsets: Any, dxpl: object = None, out: Any = None) -> tuple[int, Any]:
-        """Returns a chunk in its stored form: the mask of skipped filters, and the bytes, which `out` may take."""
+        """Returns a chunk in its stored form: the mask of skipped filters, and the bytes, in `out` if it is given."""
         mask, data = self._hc.read_chunk(tuple(offsets))
         if out is None:
             return mask, data
@@ -261,12 +261,12 @@ class DatasetID(LocationID):
 
 
 def _shown(mtype: Any, arr: Array) -> Any:
-    """Returns the dtype for reading with a datatype in memory: the array's own for objects of Python."""
+    """Returns the dtype for reading with a datatype in memory: the array's own for Python objects."""
     return arr.dtype if arr.dtype.hasobject or mtype._description[0] == "opaque" else mtype.dtype
 
 
 def _index(space: SpaceID, shape: tuple[int, ...]) -> Any:
-    """Returns the flat places of the selected elements, in the order in which HDF5 visits them; None for all."""
+    """Returns the flat indices of the selected elements, in the order in which HDF5 visits them; None for all."""
     kind, *rest = space._selected
     if kind == "all":
         return None
@@ -278,17 +278,17 @@ def _index(space: SpaceID, shape: tuple[int, ...]) -> Any:
 
 def _scatter(arr: Array, space: SpaceID, found: Array) -> None:
     flat = arr.reshape(-1)
-    place = _index(space, arr.shape)
-    if place is None:
+    indices = _index(space, arr.shape)
+    if indices is None:
         flat[: len(found)] = found
     else:
-        flat[place] = found
+        flat[indices] = found
 
 
 def _gather(arr: Array, space: SpaceID) -> Array:
     flat = arr.reshape(-1)
-    place = _index(space, arr.shape)
-    found: Array = flat[: space.get_select_npoints()] if place is None else flat[place]
+    indices = _index(space, arr.shape)
+    found: Array = flat[: space.get_select_npoints()] if indices is None else flat[indices]
     return found
 
 
@@ -311,7 +311,7 @@ def open(loc: Any, name: bytes, dapl: object = None) -> DatasetID:
 
     found = h5o.open(loc, name)
     if not isinstance(found, DatasetID):
-        raise UnsupportedError(f"Unable to open dataset ({name!r} is not one)")
+        raise UnsupportedError(f"Unable to open dataset ({name!r} is not a dataset)")
     return found
 
 

@@ -65,7 +65,7 @@ class FileID(h5g.GroupID):
         return FileID(_files.Handle(self._handle.session))
 
     def get_intent(self) -> int:
-        """Returns ``ACC_RDONLY``, or ``ACC_RDWR`` for a file that is written."""
+        """Returns ``ACC_RDONLY``, or ``ACC_RDWR`` for a file that is open for writing."""
         self._hc  # noqa: B018 - raises an error if the file is closed
         if self._handle.session.writes:
             return ACC_RDWR | (ACC_SWMR_WRITE if self._hc.swmr_mode else 0)
@@ -117,7 +117,7 @@ class FileID(h5g.GroupID):
         return plist
 
     def get_access_plist(self) -> Any:
-        """Returns the properties of access."""
+        """Returns the access properties."""
         from hyperchunk.h5py import h5fd, h5p
 
         session = self._handle.session
@@ -129,11 +129,11 @@ class FileID(h5g.GroupID):
         return plist
 
     def get_mdc_config(self) -> Any:
-        """Returns the settings of libhdf5's cache of structure."""
+        """Returns the settings of libhdf5's metadata cache."""
         return self.get_access_plist().get_mdc_config()
 
     def set_mdc_config(self, config: Any) -> None:
-        """Changes the settings of libhdf5's cache of structure, which have no effect."""
+        """Changes the settings of libhdf5's metadata cache, which have no effect."""
         self._handle.session.settings["mdc"] = config
 
     def get_freespace(self) -> NoReturn:
@@ -141,7 +141,7 @@ class FileID(h5g.GroupID):
         raise UnsupportedError("h5f.FileID.get_freespace: free space is not counted")
 
     def start_swmr_write(self) -> None:
-        """Begins to write in SWMR mode: readers see what is flushed after their refresh."""
+        """Begins to write in SWMR mode: readers see flushed data after they refresh."""
         self._handle.session.flush()
         self._hc.swmr_mode = True
 
@@ -174,7 +174,7 @@ def create(name: Any, flags: int = ACC_TRUNC, fcpl: Any = None, fapl: Any = None
             options["track_order"] = True
         strategy, persist, threshold = fcpl.get_file_space_strategy()
         if "strategy" in fcpl._values:
-            # What is not supported is an error there.
+            # `open_file` raises an error for unsupported values.
             options |= {"fs_strategy": _STRATEGIES.get(strategy, "?"), "fs_persist": bool(persist)}
             options["fs_threshold"] = threshold
         if strategy == FSPACE_STRATEGY_PAGE:
@@ -192,7 +192,7 @@ def open_file_image(image: Any, flags: int = 0) -> FileID:
 
 
 def is_hdf5(name: Any) -> bool:
-    """Returns whether there is a file with an HDF5 signature."""
+    """Returns whether a file exists and has an HDF5 signature."""
     return _is_hdf5(os.fsdecode(name))
 
 
@@ -209,12 +209,12 @@ def get_name(obj: Any) -> bytes:
 
 
 def get_obj_count(where: Any = OBJ_ALL, types: int = OBJ_ALL) -> int:
-    """Returns the number of open identifiers: of the file alone, since objects need not be closed."""
+    """Returns the number of open identifiers: only of files, since objects need not be closed."""
     return len(get_obj_ids(where, types))
 
 
 def get_obj_ids(where: Any = OBJ_ALL, types: int = OBJ_ALL) -> list[Any]:
-    """Returns the open identifiers: of files alone, since objects need not be closed."""
+    """Returns the open identifiers: only of files, since objects need not be closed."""
     if not types & OBJ_FILE:
         return []
     if isinstance(where, FileID):
@@ -229,8 +229,8 @@ def get_obj_ids(where: Any = OBJ_ALL, types: int = OBJ_ALL) -> list[Any]:
 
 
 def mount(*_: object, **__: object) -> NoReturn:
-    """Raises an error: files are not mounted."""
-    raise UnsupportedError("h5f.mount: files are not mounted; use an external link")
+    """Raises an error: mounting is not supported."""
+    raise UnsupportedError("h5f.mount: mounting is not supported; use an external link")
 
 
 unmount = mount

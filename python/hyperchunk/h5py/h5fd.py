@@ -16,7 +16,7 @@ LOG_TIME_CLOSE, LOG_TIME_IO, LOG_ALLOC, LOG_ALL = 131072, 260096, 262144, 104857
 _FIRST_DRIVER = 8 << 56
 CORE, FAMILY, LOG, MULTI, SEC2, STDIO = (_FIRST_DRIVER + number for number in (0, 1, 2, 3, 5, 7))
 fileobj_driver = _FIRST_DRIVER + 8
-# Drivers that are not there.
+# Drivers that are not available.
 DIRECT = MPIO = MPIPOSIX = ROS3D = WINDOWS = -1
 
 _missing: Any = missing(__name__)

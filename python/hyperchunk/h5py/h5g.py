@@ -41,7 +41,7 @@ class GroupID(LocationID):
         *,
         old_name: bytes | None = None,
     ) -> None:
-        """Makes a hard or soft link."""
+        """Creates a hard or soft link."""
         target = self if remote is None else remote
         if link_type == LINK_SOFT:
             target.links.create_soft(new_name, current_name)
@@ -111,7 +111,7 @@ def open(loc: Any, name: bytes) -> GroupID:
 
     found = h5o.open(loc, name)
     if not isinstance(found, GroupID):
-        raise ValueError(f"Unable to open group ({name!r} is not one)")
+        raise ValueError(f"Unable to open group ({name!r} is not a group)")
     return found
 
 

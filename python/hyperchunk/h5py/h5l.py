@@ -9,7 +9,7 @@ from hyperchunk import ExternalLink, SoftLink
 from hyperchunk.h5py._objects import missing
 
 TYPE_HARD, TYPE_SOFT, TYPE_EXTERNAL = 0, 1, 64
-# `_core`'s numbers of links.
+# `_core`'s numbers for the kinds of links.
 _HARD, _SOFT, _EXTERNAL = range(3)
 _TYPES = {_HARD: TYPE_HARD, _SOFT: TYPE_SOFT, _EXTERNAL: TYPE_EXTERNAL}
 
@@ -45,7 +45,7 @@ class LinkProxy:
             return name
         names = self._hc._object.link_names()
         if not 0 <= index < len(names):
-            raise KeyError(f"Unable to get link info (no link of the number {index})")
+            raise KeyError(f"Unable to get link info (no link with the number {index})")
         return _bytes(names[index])
 
     def _target(self, name: bytes) -> Any:
@@ -57,28 +57,28 @@ class LinkProxy:
     def create_hard(
         self, new_name: bytes, cur_loc: Any, cur_name: bytes, lcpl: object = None, lapl: object = None
     ) -> None:
-        """Makes a hard link to an object of the same file."""
+        """Creates a hard link to an object of the same file."""
         self._hc[new_name] = cur_loc._hc[cur_name]
 
     def create_soft(self, new_name: bytes, target: bytes, lcpl: object = None, lapl: object = None) -> None:
-        """Makes a soft link."""
+        """Creates a soft link."""
         self._hc[new_name] = SoftLink(target)
 
     def create_external(
         self, link_name: bytes, file_name: bytes, obj_name: bytes, lcpl: object = None, lapl: object = None
     ) -> None:
-        """Makes an external link."""
+        """Creates an external link."""
         self._hc[link_name] = ExternalLink(file_name, obj_name)
 
     def get_val(self, name: bytes, lapl: object = None) -> Any:
-        """Returns the target of a soft link, or file and target of an external one."""
+        """Returns the target of a soft link, or the file and the target of an external link."""
         target = self._target(name)
         if target[0] == _HARD:
             raise TypeError("Link must be either a soft or external link")
         return _bytes(target[1]) if target[0] == _SOFT else (_bytes(target[1]), _bytes(target[2]))
 
     def move(self, src_name: bytes, dst_loc: Any, dst_name: bytes, lcpl: object = None, lapl: object = None) -> None:
-        """Renames a link, also into another group."""
+        """Renames a link, or moves it into another group."""
         here, there = self._hc, dst_loc._hc
         link = here.get(src_name, getlink=True) if self.exists(src_name) else None
         if link is None:
@@ -87,7 +87,7 @@ class LinkProxy:
         del here[src_name]
 
     def exists(self, name: bytes, lapl: object = None) -> bool:
-        """Returns whether a link exists, also a dangling one."""
+        """Returns whether a link exists, even if it is dangling."""
         if name in (b"/", b"."):
             return True
         return self._hc._object.link(name) is not None
@@ -109,7 +109,7 @@ class LinkProxy:
             size = 1 + sum(len(_bytes(part)) + 1 for part in target[1:3])
         else:
             size = len(target[2])
-        # The order of creation is not kept apart from the order of the names.
+        # The order of creation is known only from the order of the names.
         return LinkInfo(kind, False, 0, int(not name.isascii()), size)
 
     def visit(self, func: Callable[..., Any], *, info: bool = False, obj_name: bytes = b".", **orders: object) -> Any:

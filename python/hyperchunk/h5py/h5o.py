@@ -101,7 +101,7 @@ def exists_by_name(loc: Any, name: bytes, lapl: object = None) -> bool:
 
 
 def link(obj: Any, loc: Any, name: bytes, lcpl: object = None, lapl: object = None) -> None:
-    """Makes a hard link to an object."""
+    """Creates a hard link to an object."""
     loc._hc[name] = obj._hc
 
 

@@ -66,7 +66,7 @@ class PropInstanceID(PropID):
 
 
 class PropCreateID(PropInstanceID):
-    """Properties for creating something."""
+    """Properties for creation."""
 
 
 class PropOCID(PropCreateID):
@@ -85,7 +85,7 @@ class PropOCID(PropCreateID):
     def set_attr_phase_change(self, max_compact: int = 8, min_dense: int = 6) -> None:
         """Changes the numbers of attributes at which their storage changes, which have no effect."""
         if not 0 <= max_compact < 1 << 16 or not 0 <= min_dense < 1 << 16:
-            raise ValueError("Unable to set attribute phase change (numbers below 65536 are needed)")
+            raise ValueError("Unable to set attribute phase change (expected numbers below 65536)")
         self._values["phases"] = (int(max_compact), int(min_dense))
 
     def get_attr_phase_change(self) -> tuple[int, int]:
@@ -135,7 +135,7 @@ class PropFCID(PropGCID):
     def set_userblock(self, size: int) -> None:
         """Changes the size of the user block in bytes."""
         if size and (size < 512 or size & (size - 1)):
-            raise ValueError("Unable to set user block (userblock size is non-zero and less than 512 or no power of 2)")
+            raise ValueError("Unable to set user block (userblock size is non-zero, and below 512 or no power of 2)")
         self._values["userblock"] = int(size)
 
     def get_userblock(self) -> int:
@@ -143,7 +143,7 @@ class PropFCID(PropGCID):
         return int(self._values.get("userblock", 0))
 
     def set_sizes(self, addr: int, size: int) -> None:
-        """Changes the widths of addresses and lengths in bytes, of which only 8 are written."""
+        """Changes the widths of addresses and lengths in bytes; only 8 is supported for writing."""
         self._values["sizes"] = (int(addr), int(size))
 
     def get_sizes(self) -> tuple[int, int]:
@@ -156,7 +156,8 @@ class PropFCID(PropGCID):
         self._values["strategy"] = (int(strategy), bool(persist), int(threshold))
 
     def get_file_space_strategy(self) -> tuple[int, int, int]:
-        """Returns the management of free space: strategy, 1 if free space is kept, and the smallest kept size."""
+        """Returns the management of free space: strategy, 1 if free space is persistent, and the smallest
+        tracked size."""
         strategy, persist, threshold = self._values.get("strategy", (0, False, 1))
         return strategy, int(persist), threshold
 
@@ -261,13 +262,13 @@ class PropDCID(PropOCID):
         return len(self._pipeline)
 
     def get_filter(self, filter_idx: int) -> tuple[int, int, Values, bytes]:
-        """Returns number, flags, parameters and name of a filter by its place."""
+        """Returns number, flags, parameters and name of a filter by its position."""
         if not 0 <= filter_idx < len(self._pipeline):
             raise ValueError("Filter index must be non-negative and less than the number of filters")
         return self._pipeline[filter_idx]
 
     def get_filter_by_id(self, filter_code: int) -> tuple[int, Values, bytes] | None:
-        """Returns flags, parameters and name of a filter by its number; None without it."""
+        """Returns flags, parameters and name of a filter by its number; None if it is not used."""
         for number, flags, values, name in self._pipeline:
             if number == filter_code:
                 return flags, values, name
@@ -359,7 +360,7 @@ _NAMES = {
 
 
 class PropFAID(PropInstanceID):
-    """Properties of access to a file."""
+    """Access properties of a file."""
 
     _class = "file access"
 
@@ -381,11 +382,11 @@ class PropFAID(PropInstanceID):
         return found
 
     def set_fapl_sec2(self) -> None:
-        """Chooses the usual driver."""
+        """Chooses the default driver."""
         self._values["driver"] = h5fd.SEC2
 
     def set_fapl_stdio(self) -> None:
-        """Chooses the driver of C's standard library, which reads as the usual one."""
+        """Chooses the driver of C's standard library, which reads like the default one."""
         self._values["driver"] = h5fd.STDIO
 
     def set_fapl_family(self, *_: object, **__: object) -> NoReturn:
@@ -431,20 +432,20 @@ class PropFAID(PropInstanceID):
         return found
 
     def set_meta_block_size(self, size: int) -> None:
-        """Changes libhdf5's unit of allocation for structure, which has no effect."""
+        """Changes the block size of libhdf5's metadata, which has no effect."""
         self._values["meta_block"] = int(size)
 
     def get_meta_block_size(self) -> int:
-        """Returns libhdf5's unit of allocation for structure."""
+        """Returns the block size of libhdf5's metadata."""
         return int(self._values.get("meta_block", 2048))
 
     def get_mdc_config(self) -> h5ac.CacheConfig:
-        """Returns the settings of libhdf5's cache of structure."""
+        """Returns the settings of libhdf5's metadata cache."""
         found: h5ac.CacheConfig = self._values.setdefault("mdc", h5ac.CacheConfig())
         return found
 
     def set_mdc_config(self, config: h5ac.CacheConfig) -> None:
-        """Changes the settings of libhdf5's cache of structure, which have no effect."""
+        """Changes the settings of libhdf5's metadata cache, which have no effect."""
         self._values["mdc"] = config
 
     def get_alignment(self) -> tuple[int, int]:
@@ -461,25 +462,25 @@ class PropFAID(PropInstanceID):
         self._values["image"] = bytes(image)
 
     def set_page_buffer_size(self, buf_size: int, min_meta_per: int = 0, min_raw_per: int = 0) -> None:
-        """Changes the size of libhdf5's buffer of pages, which has no effect."""
+        """Changes the size of libhdf5's page buffer, which has no effect."""
         self._values["pages"] = (int(buf_size), int(min_meta_per), int(min_raw_per))
 
     def get_page_buffer_size(self) -> tuple[int, int, int]:
-        """Returns the size of libhdf5's buffer of pages."""
+        """Returns the size of libhdf5's page buffer."""
         found: tuple[int, int, int] = self._values.get("pages", (0, 0, 0))
         return found
 
     def set_file_locking(self, use_file_locking: bool, ignore_when_disabled: bool) -> None:
-        """Chooses whether files are locked, and whether to go on where the file system cannot."""
+        """Chooses whether files are locked, and whether to continue if the file system does not support it."""
         self._values["locking"] = (bool(use_file_locking), bool(ignore_when_disabled))
 
     def get_file_locking(self) -> tuple[bool, bool]:
-        """Returns whether files are locked, and whether to go on where the file system cannot."""
+        """Returns whether files are locked, and whether to continue if the file system does not support it."""
         found: tuple[bool, bool] = self._values.get("locking", (True, True))
         return found
 
     def _options(self) -> dict[str, Any]:
-        """Returns options of Hyperchunk's files."""
+        """Returns options for opening a file with Hyperchunk."""
         options: dict[str, Any] = {}
         if self._values.get("driver") == h5fd.CORE:
             options |= {"driver": "core", "backing_store": self.get_fapl_core()[1]}
@@ -497,7 +498,7 @@ _RELEASES = ("earliest", "v108", "v110", "v112", "v114", "v200")
 
 
 class PropDAID(PropInstanceID):
-    """Properties of access to a dataset; settings of libhdf5's caches have no effect."""
+    """Access properties of a dataset; settings of libhdf5's caches have no effect."""
 
     _class = "dataset access"
 
@@ -574,7 +575,7 @@ class PropLCID(PropCreateID):
 
 
 class PropLAID(PropInstanceID):
-    """Properties of access by a link."""
+    """Access properties of a link."""
 
     _class = "link access"
 
@@ -644,7 +645,7 @@ _INSTANCES = {kind._class: kind for kind in _KINDS.values()}
 
 
 def create(cls: PropClassID) -> Any:
-    """Makes a property list of a class."""
+    """Creates a property list of a class."""
     if cls._name not in _INSTANCES:
         raise ValueError("Unable to create property list (no class)")
     return _INSTANCES[cls._name]()

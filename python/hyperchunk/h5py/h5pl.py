@@ -24,22 +24,22 @@ def prepend(search_path: bytes) -> None:
 
 def insert(search_path: bytes, index: int) -> None:
     """Adds a folder at a position."""
-    _folders.insert(_place(index), search_path)
+    _folders.insert(_checked(index), search_path)
 
 
 def replace(search_path: bytes, index: int) -> None:
     """Replaces the folder at a position."""
-    _folders[_place(index)] = search_path
+    _folders[_checked(index)] = search_path
 
 
 def remove(index: int) -> None:
     """Removes the folder at a position."""
-    del _folders[_place(index)]
+    del _folders[_checked(index)]
 
 
 def get(index: int) -> bytes:
     """Returns the folder at a position."""
-    return _folders[_place(index)]
+    return _folders[_checked(index)]
 
 
 def size() -> int:
@@ -47,9 +47,9 @@ def size() -> int:
     return len(_folders)
 
 
-def _place(index: int) -> int:
+def _checked(index: int) -> int:
     if not 0 <= index < len(_folders):
-        raise RuntimeError(f"no folder {index}: there are {len(_folders)}")
+        raise RuntimeError(f"no folder with the index {index}: {len(_folders)} exist")
     return index
 
 

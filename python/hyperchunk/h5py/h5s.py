@@ -62,7 +62,7 @@ class SpaceID(ObjectID):
         return SpaceID(self._dims, self._bounds, selected=self._selected)
 
     def is_simple(self) -> bool:
-        """Returns whether there are elements: always, but for a null dataspace."""
+        """Returns whether the dataspace has an extent: False only for a null dataspace."""
         return self._dims is not None
 
     def get_simple_extent_ndims(self) -> int:
@@ -86,7 +86,7 @@ class SpaceID(ObjectID):
         return SIMPLE if self._dims else SCALAR
 
     def extent_copy(self, source: SpaceID) -> None:
-        """Takes over the extent of another dataspace."""
+        """Copies the extent of another dataspace."""
         self._dims, self._bounds, self._selected = source._dims, source._bounds, ("all",)
 
     def set_extent_simple(self, dims_tpl: Dims, max_dims_tpl: tuple[int | None, ...] | None = None) -> None:
@@ -131,7 +131,7 @@ class SpaceID(ObjectID):
         self._selected = ("none",)
 
     def select_copy(self, source: SpaceID) -> None:
-        """Takes over extent and selection of another dataspace."""
+        """Copies the extent and the selection of another dataspace."""
         self._dims, self._bounds, self._selected = source._dims, source._bounds, source._selected
 
     def select_valid(self) -> bool:
@@ -159,8 +159,8 @@ class SpaceID(ObjectID):
         return np.array(self._selected[2], np.uint64).reshape(-1, self._selected[1])
 
     def select_elements(self, coords: Any, op: int = SELECT_SET) -> None:
-        """Selects points by their coordinates, a row for each; also before (``SELECT_PREPEND``) or after the present
-        ones (``SELECT_APPEND``).
+        """Selects points by their coordinates, a row for each; also before (``SELECT_PREPEND``) or after
+        (``SELECT_APPEND``) the current ones.
         """
         rank = len(self._need())
         rows = np.asarray(coords, np.uint64)
@@ -185,7 +185,7 @@ class SpaceID(ObjectID):
         if kind == "blocks":
             corners = np.array(rest[1], np.uint64).reshape(-1, 2, rest[0])
         elif kind == "regular":
-            firsts = [[start + stride * place for place in range(count)] for start, stride, count, _ in rest[0]]
+            firsts = [[start + stride * number for number in range(count)] for start, stride, count, _ in rest[0]]
             grid = np.array(np.meshgrid(*firsts, indexing="ij"), np.uint64).reshape(len(firsts), -1).T
             sizes = np.array([block - 1 for _, _, _, block in rest[0]], np.uint64)
             corners = np.stack([grid, grid + sizes], axis=1)
@@ -196,15 +196,15 @@ class SpaceID(ObjectID):
     def select_hyperslab(
         self, start: Any, count: Any, stride: Any = None, block: Any = None, op: int = SELECT_SET
     ) -> None:
-        """Selects a pattern of blocks, combined with the present selection by `op`."""
+        """Selects a pattern of blocks, combined with the current selection by `op`."""
         rank = len(self._need())
         if not rank:
-            raise ValueError("Can't select hyperslab: rank-0 dataspaces have none")
+            raise ValueError("Can't select hyperslab: a scalar dataspace has no hyperslabs")
         parts = (start, (1,) * rank if stride is None else stride, count, (1,) * rank if block is None else block)
         axes = []
         for part in parts:
             if len(tuple(part)) != rank:
-                raise TypeError(f"a tuple of {rank} numbers is needed, not {part!r}")
+                raise TypeError(f"expected a tuple of {rank} numbers, got {part!r}")
         for first, step, number, size in zip(*parts, strict=True):
             if step == 0:
                 raise ValueError("Unable to set hyperslab selection (invalid stride==0)")
@@ -253,8 +253,8 @@ class SpaceID(ObjectID):
             mask = np.ones(dims, bool)
             for axis, (start, stride, count, block) in enumerate(rest[0]):
                 line = np.zeros(dims[axis], bool)
-                for place in range(-(-(dims[axis] - start) // stride) if count is None else count):
-                    line[start + place * stride : start + place * stride + block] = True
+                for number in range(-(-(dims[axis] - start) // stride) if count is None else count):
+                    line[start + number * stride : start + number * stride + block] = True
                 mask &= line.reshape([-1 if at == axis else 1 for at in range(len(dims))])
             return mask
         mask = np.zeros(dims, bool)
@@ -324,7 +324,7 @@ def _blocks(mask: Array) -> tuple[Any, ...]:
 
 
 def create(class_code: int) -> SpaceID:
-    """Makes a dataspace of a class."""
+    """Creates a dataspace of a class."""
     if class_code == SIMPLE:
         return SpaceID(())
     if class_code not in (SCALAR, NULL):
@@ -333,14 +333,14 @@ def create(class_code: int) -> SpaceID:
 
 
 def create_simple(dims_tpl: Dims, max_dims_tpl: tuple[int | None, ...] | None = None) -> SpaceID:
-    """Makes a dataspace of an extent and a maximum extent."""
+    """Creates a dataspace from an extent and a maximum extent."""
     dims = tuple(int(length) for length in dims_tpl)
     if max_dims_tpl is not None and len(max_dims_tpl) != len(dims):
         raise ValueError("Dimension tuples must have same length")
     return SpaceID(dims, max_dims_tpl)
 
 
-#: All elements, in calls that read or write.
+#: Stands for all elements, in calls that read or write.
 ALL = SpaceID(())
 _missing: Any = missing(__name__)
 

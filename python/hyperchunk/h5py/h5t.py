@@ -91,10 +91,10 @@ class TypeID(LocationID):
 
     py_dtype = dtype
 
-    def _set(self, place: int, value: object) -> None:
+    def _set(self, index: int, value: object) -> None:
         if self._is_locked or self._handle is not None:
             raise TypeError("Can't change a datatype (it is immutable)")
-        self._description = changed(self._description, place, value)
+        self._description = changed(self._description, index, value)
 
     def __eq__(self, other: object) -> bool:
         return self.equal(other) if isinstance(other, TypeID) else NotImplemented
@@ -117,11 +117,11 @@ class TypeID(LocationID):
         self._is_locked = True
 
     def committed(self) -> bool:
-        """Returns whether it is an object of a file."""
+        """Returns whether it is committed to a file."""
         return self._handle is not None
 
     def commit(self, group: Any, name: bytes | None, lcpl: object = None, tcpl: object = None) -> None:
-        """Makes it an object of a file."""
+        """Commits it to a file."""
         parent = group._hc
         if name is not None and name in parent:
             message = f"Unable to synchronously commit datatype (name already exists: {name!r})"
@@ -157,10 +157,10 @@ class TypeID(LocationID):
 
     def get_super(self) -> Any:
         """Returns the datatype of the elements of an array, a sequence, an enumeration or a complex number."""
-        places = {"enum": 2, "vlen": 2, "array": 3, "complex": 2}
-        if self._description[0] not in places:
+        positions = {"enum": 2, "vlen": 2, "array": 3, "complex": 2}
+        if self._description[0] not in positions:
             raise TypeError("Not a datatype with a base")
-        return typewrap(self._description[places[self._description[0]]])
+        return typewrap(self._description[positions[self._description[0]]])
 
     def get_create_plist(self) -> Any:
         """Returns the creation properties of a committed datatype."""
@@ -169,8 +169,8 @@ class TypeID(LocationID):
         return h5p.PropTCID()
 
     def encode(self) -> NoReturn:
-        """Raises an error: there is no encoded form in memory."""
-        raise UnsupportedError("h5t.TypeID.encode: a datatype has no encoded form in memory")
+        """Raises an error: datatypes cannot be encoded in memory."""
+        raise UnsupportedError("h5t.TypeID.encode: datatypes cannot be encoded in memory")
 
     def __copy__(self) -> Any:
         return self.copy()
@@ -200,11 +200,11 @@ class TypeAtomicID(TypeID):
         self._set(5 if self._description[0] == "integer" else 4, int(precision))
 
     def get_offset(self) -> int:
-        """Returns the place of the lowest significant bit."""
+        """Returns the position of the lowest significant bit."""
         return int(self._description[4] if self._description[0] == "integer" else self._description[3])
 
     def set_offset(self, offset: int) -> None:
-        """Changes the place of the lowest significant bit."""
+        """Changes the position of the lowest significant bit."""
         self._set(4 if self._description[0] == "integer" else 3, int(offset))
 
     def get_pad(self) -> tuple[int, int]:
@@ -228,14 +228,14 @@ class TypeFloatID(TypeAtomicID):
     """A floating-point number."""
 
     def get_fields(self) -> tuple[int, int, int, int, int]:
-        """Returns place of the sign, place and size of the exponent, place and size of the mantissa, in bits."""
+        """Returns the position of the sign, and position and size of the exponent and of the mantissa, in bits."""
         _, _, _, _, _, sign, exponent, exponent_bits, _, mantissa, mantissa_bits, _ = self._description
         return sign, exponent, exponent_bits, mantissa, mantissa_bits
 
     def set_fields(self, spos: int, epos: int, esize: int, mpos: int, msize: int) -> None:
-        """Changes place of the sign, place and size of the exponent, place and size of the mantissa, in bits."""
-        for place, value in ((5, spos), (6, epos), (7, esize), (9, mpos), (10, msize)):
-            self._set(place, int(value))
+        """Changes the position of the sign, and position and size of the exponent and of the mantissa, in bits."""
+        for index, value in ((5, spos), (6, epos), (7, esize), (9, mpos), (10, msize)):
+            self._set(index, int(value))
 
     def get_ebias(self) -> int:
         """Returns the bias of the exponent."""
@@ -250,7 +250,7 @@ class TypeFloatID(TypeAtomicID):
         return _NORMS[self._description[11]]
 
     def get_inpad(self) -> int:
-        """Returns the padding inside."""
+        """Returns the padding of unused bits within a number."""
         return PAD_ZERO
 
 
@@ -363,7 +363,7 @@ class TypeCompoundID(TypeCompositeID):
         return _CLASSES[self._members[member][2][0]]
 
     def get_member_offset(self, member: int) -> int:
-        """Returns the place of a member in bytes."""
+        """Returns the offset of a member in bytes."""
         return int(self._members[member][1])
 
     def get_member_type(self, member: int) -> Any:
@@ -402,7 +402,7 @@ class TypeEnumID(TypeCompositeID):
         for name, known in self._members:
             if known == value:
                 return bytes(name)
-        raise ValueError(f"Unable to get name of enum (no member of the value {value})")
+        raise ValueError(f"Unable to get name of enum (no member with the value {value})")
 
     def enum_valueof(self, name: bytes) -> int:
         """Returns the value of a name."""
@@ -464,7 +464,7 @@ def committed_type(found: Any, handle: Any) -> Any:
 
 
 def create(classtype: int, size: int) -> Any:
-    """Makes a datatype of a class: ``COMPOUND``, ``OPAQUE``, ``STRING`` or ``ENUM``."""
+    """Creates a datatype of a class: ``COMPOUND``, ``OPAQUE``, ``STRING`` or ``ENUM``."""
     match classtype:
         case 6:
             return typewrap(("compound", int(size), ()))
@@ -486,12 +486,12 @@ def open(group: Any, name: bytes, tapl: object = None) -> Any:
 
     found = h5o.open(group, name)
     if not isinstance(found, TypeID):
-        raise TypeError(f"Unable to open named datatype ({name!r} is not one)")
+        raise TypeError(f"Unable to open named datatype ({name!r} is not a committed datatype)")
     return found
 
 
 def array_create(base: TypeID, dims_tpl: tuple[int, ...]) -> Any:
-    """Makes an array of elements."""
+    """Creates an array datatype."""
     size = base.get_size()
     for length in dims_tpl:
         size *= int(length)
@@ -499,22 +499,22 @@ def array_create(base: TypeID, dims_tpl: tuple[int, ...]) -> Any:
 
 
 def enum_create(base: TypeID) -> Any:
-    """Makes an enumeration without members on an integer type."""
+    """Creates an enumeration without members, based on an integer type."""
     return typewrap(("enum", base.get_size(), base._description, ()))
 
 
 def vlen_create(base: TypeID) -> Any:
-    """Makes a sequence of variable length."""
+    """Creates a datatype of sequences of variable length."""
     return typewrap(("vlen", 16, base._description))
 
 
 def py_create(dtype_in: Any, logical: bool = False, aligned: bool = False) -> Any:
-    """Returns the datatype of a dtype: as it is in memory, or with `logical` as it is stored."""
+    """Returns the datatype of a dtype: as it is in memory or, with `logical`, as it is stored."""
     return typewrap(from_dtype(np.dtype(dtype_in), bool(logical)))
 
 
 def find(src: TypeID, dst: TypeID) -> tuple[bool, ...] | None:
-    """Returns whether there is a conversion between two datatypes, as a tuple; None without one."""
+    """Returns whether there is a conversion between two datatypes, as a tuple; None without a conversion."""
     try:
         _core.Conversion(_core.Datatype(in_file(src._description)), _core.Datatype(in_file(dst._description)))
     except Exception:

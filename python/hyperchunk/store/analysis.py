@@ -58,7 +58,7 @@ class Analysis:
     backend: str | None = None
 
     def record(self) -> builtins.bytes:
-        """Makes the record that stores hold: tries the source in the sandbox, and signs it with the user's key."""
+        """Makes the record for a store: tries the source in the sandbox, and signs it with the user's key."""
         path = Path(self.source)
         names = [self.datasets] if isinstance(self.datasets, str) else list(self.datasets)
         return _core.analysis_make(
@@ -203,7 +203,7 @@ def size(given: str | int) -> int:
         return given
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*)\s*", given)
     if match is None or match[2].lower() not in _SIZES:
-        raise ValueError(f"{given!r} is not a size, such as '64MiB'")
+        raise ValueError(f"invalid size {given!r}: expected a number with a unit, such as '64MiB'")
     return int(float(match[1]) * _SIZES[match[2].lower()])
 
 
@@ -213,5 +213,5 @@ def milliseconds(given: str | float) -> int:
         return round(given * 1000)
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|min)\s*", given)
     if match is None:
-        raise ValueError(f"{given!r} is not a time, such as '50ms'")
+        raise ValueError(f"invalid time {given!r}: expected a number with a unit, such as '50ms'")
     return round(float(match[1]) * _TIMES[match[2]])

@@ -80,7 +80,7 @@ class Epoch:
 
 
 class Reach(TypedDict, total=False):
-    """Options of :func:`hyperchunk.open` for reaching a URL."""
+    """Options of :func:`hyperchunk.open` for access to a URL."""
 
     storage_options: StorageOptions
     network: NetworkOptions
@@ -98,9 +98,9 @@ class Store:
     _options: dict[str, object] = field(default_factory=dict)
     # Records of analyses that the writers run in addition to the store's own.
     _analyses: tuple[bytes, ...] = ()
-    # In the process that made the store: with it, the first commit need not scan the folder.
+    # Only in the process that made the store: allows the first commit not to scan the folder.
     _fresh: _core.FreshStore | None = field(default=None, compare=False, repr=False)
-    # Options of :func:`hyperchunk.open` for reaching a URL.
+    # Options of :func:`hyperchunk.open` for access to a URL.
     _reach: Reach = field(default_factory=Reach, compare=False, repr=False)
 
     @property
@@ -139,7 +139,7 @@ class Store:
             codec: ``"filters"``: whole chunks are filtered at once, on all processors, instead of when the store is
                 packed (``"raw"``): less is written, but plain HDF5 cannot read them before the packing.
             session: Name of the run that the writer belongs to.
-            priority: If writers of one epoch write to the same place, the higher priority wins.
+            priority: If writers of one epoch write the same elements, the higher priority wins.
             segments: ``"arrow"``: rows go to Arrow IPC files (:func:`fragments`).
             memory: Bytes that stay in shared memory until the writer flushes, closes or exceeds it: this is faster at
                 first, and they are lost if the process is killed before.
@@ -186,8 +186,8 @@ class Store:
         link: str = "absolute",
         sync: str | None = None,
     ) -> Epoch | None:
-        """Commits an epoch of the written data. Any process may commit. If two writers wrote different data to one
-        place, nothing is committed, and the error names the dataset, the place and both writers.
+        """Commits an epoch of the written data. Any process may commit. If two writers wrote different data to
+        the same elements, nothing is committed, and the error names the dataset, the elements and both writers.
 
         Args:
             tickets: Tickets of the writers whose data are committed; by default all closed ones.
@@ -240,8 +240,8 @@ class Store:
         number, writers, found, uncommitted, linked, unlinked, failed = made
         if failed and tickets is None:
             warnings.warn(
-                f"epoch {number} has nothing new of {', '.join(failed)}: could not write all that it was given; "
-                "take what is whole with salvage=True",
+                f"epoch {number} has no new data of {', '.join(failed)}, which could not write all of them; commit the "
+                "complete records with salvage=True",
                 stacklevel=2,
             )
         conflicts_found = [
@@ -249,10 +249,10 @@ class Store:
             for path, what, start, count, kept, other in found
         ]
         for conflict in conflicts_found:
-            place = f" at {conflict.start}, {conflict.count} elements" if conflict.start else ""
+            box = f" at {conflict.start}, {conflict.count} elements" if conflict.start else ""
             kept = f"writer {conflict.kept} counts" if conflict.kept.strip("0") else "later epochs count"
             other = f"writer {conflict.other}" if conflict.other.strip("0") else "an earlier epoch"
-            message = f"{conflict.path}{place}: {conflict.what}: {kept}, {other} does not"
+            message = f"{conflict.path}{box}: {conflict.what}: {kept}, {other} does not"
             warnings.warn(f"{self.path}: {message}", StoreWarning, stacklevel=2)
         return Epoch(number, writers, conflicts_found, uncommitted, linked, dict(unlinked), dict(set_aside))
 
@@ -262,7 +262,7 @@ class Store:
 
     def restructure(self, dataset: str, **options: Unpack[RestructureOptions]) -> RestructureResult:
         """Makes another layout of a dataset, as of the newest or another `epoch`: see :func:`hyperchunk.restructure`.
-        Later epochs use it, too, until they change the dataset.
+        Later epochs use it, too, as long as the dataset does not change.
         """
         from hyperchunk.layouts import restructure
 
@@ -315,7 +315,7 @@ class Store:
         if name not in named and not path.startswith("/"):
             names = [known for known in named if known.endswith(name)]
             if len(names) > 1:
-                raise KeyError(f"which dataset is {path}? There are {', '.join(sorted(names))}")
+                raise KeyError(f"ambiguous name {path}: it matches {', '.join(sorted(names))}")
             name = names[0] if names else name
         if name not in named:
             raise KeyError(f"the store has no dataset {name}")
@@ -470,7 +470,7 @@ def _network(
 
 
 def _target(path: str | os.PathLike[str], made: bool = False) -> str:
-    """Returns a URL as it is, or an absolute path with symbolic links resolved, independent of the working directory.
+    """Returns a URL unchanged, or an absolute path with symbolic links resolved, independent of the working directory.
     For a file to be created or changed, a link owned by another user is an error.
     """
     name = os.fspath(path)
@@ -546,14 +546,14 @@ def create(
     datasets = dict(datasets or {})
     definitions = []
     paths = [schema.absolute(name) for name in datasets]
-    # Otherwise the definitions alone describe the file.
+    # If False, the definitions alone describe the file.
     more = bool(groups or attrs) or len(set(paths)) < len(paths) or any(path.count(b"/") > 1 for path in paths)
     for where, (name, dataset) in zip(paths, datasets.items(), strict=True):
         description, _, shown, _ = structure._type(dataset.dtype, None)
         if not schema.is_diverted(description, dataset.shape):
             raise ValueError(
-                f"{name}: scalars, sequences, references and strings of any length are no data of a store: "
-                "make them with Writer.structure"
+                f"{name}: a store cannot have scalars, sequences, references or variable-length strings as datasets: "
+                "create them with Writer.structure"
             )
         definitions.append(schema.define(structure, where, description, shown, dataset.shape, dataset.options))
         more = more or bool(dataset.attrs or dataset.options.get("track_order"))
@@ -632,5 +632,5 @@ def open(
 def _analyze_boxes(
     path: str, record: bytes, epochs: tuple[int, int], epoch: int, first: int, end: int
 ) -> tuple[bytes | None, int]:
-    """Runs an analysis on some boxes that it has not seen, in any process; returns the ticket and their number."""
+    """Runs an analysis on some boxes without results of it, in any process; returns the ticket and their number."""
     return _core.store_look(path, record, epochs, epoch, (first, end)), end - first

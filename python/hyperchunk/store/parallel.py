@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Request(Protocol):
-    """A message that may still be on its way."""
+    """A message that may not have been sent yet."""
 
     def wait(self) -> object:
         """Waits until the message is sent."""
@@ -41,7 +41,7 @@ class Communicator(Protocol):
     @property
     def size(self) -> int: ...
     def iprobe(self, source: int, tag: int) -> bool:
-        """Returns whether a message has come."""
+        """Returns whether a message has arrived."""
 
     def recv(self, *, source: int, tag: int) -> Store | BaseException:
         """Receives an object."""
@@ -219,9 +219,9 @@ def to_hyperchunk(
     tasks = []
     for where, array in given.items():
         blocks = array.to_delayed().ravel()  # type: ignore[no-untyped-call]
-        places = slices_from_chunks(array.chunks)  # type: ignore[no-untyped-call]
-        for block, place in zip(blocks, places, strict=True):
-            tasks.append(write(store, where, tuple(part.start for part in place), block))
+        indices = slices_from_chunks(array.chunks)  # type: ignore[no-untyped-call]
+        for block, index in zip(blocks, indices, strict=True):
+            tasks.append(write(store, where, tuple(part.start for part in index), block))
     done = delayed(_commit, pure=False)(store, tasks)
     result: Epoch | Delayed | None = done.compute() if compute else done
     return result
@@ -246,7 +246,7 @@ def _commit(store: Store, tickets: list[bytes]) -> Epoch | None:
         if writer not in last or _offset(last[writer]) < _offset(ticket):
             last[writer] = ticket
     epoch = store.commit(last.values())
-    # The store may be moved or deleted from here on.
+    # After the commit, the caller may move or delete the store.
     with _LOCK:
         own = _WRITERS.pop(_key(store), None)
     if own is not None:

@@ -28,7 +28,7 @@ Columns: TypeAlias = "Mapping[str, npt.ArrayLike] | ArrowData"
 
 @dataclass(frozen=True)
 class Fragments:
-    """Arrow IPC files that form a table of a store: exactly its rows. Made by :func:`fragments`."""
+    """Arrow IPC files that contain exactly the rows of a table of a store. Made by :func:`fragments`."""
 
     #: Group of the columns, and their names.
     group: str
@@ -55,7 +55,7 @@ class Fragments:
         readers = [pa.ipc.open_file(pa.memory_map(file)) for file in self.files]
         batches = [readers[file].get_batch(number) for _, _, file, number in self.batches]
         if not batches:
-            raise ValueError(f"{self.group}: a table without rows")
+            raise ValueError(f"cannot make a table of {self.group}: it has no rows")
         return pa.Table.from_batches([batch.select(self.columns) for batch in batches])
 
 
@@ -75,9 +75,9 @@ def fragments(path: str | os.PathLike[str], table: str = "/", epoch: int | None 
     name = name if is_url(name) else str(Path(name).absolute())
     number, group, columns, rows, found = _core.store_fragments(name, table, epoch)
     batches = [
-        (row, count, file, place)
+        (row, count, file, number_in_file)
         for file, (_, parts) in enumerate(found)
-        for place, (row, count, _, _, _) in enumerate(parts)
+        for number_in_file, (row, count, _, _, _) in enumerate(parts)
     ]
     return Fragments(group, columns, rows, number, [str(name) for name, _ in found], sorted(batches))
 
@@ -93,14 +93,15 @@ def table_columns(writer: Writer, group: str, batch: Columns) -> list[tuple[Stor
         table = batch if isinstance(batch, pa.Table) else pa.table(batch)
         named = {name: _array(name, table.column(name)) for name in table.column_names}
     if len({len(values) for values in named.values()}) > 1:
-        raise ValueError(f"columns of different lengths: { {name: len(values) for name, values in named.items()} }")
+        lengths = {name: len(values) for name, values in named.items()}
+        raise ValueError(f"columns must have equal lengths, got {lengths}")
     return [(writer[prefix + name], values) for name, values in named.items()]
 
 
 def _array(name: str, column: pa.ChunkedArray) -> Array:
     """Converts an Arrow column to a NumPy array."""
     if column.null_count:
-        raise ValueError(f"{name}: a dataset has no nulls")
+        raise ValueError(f"cannot write column {name}: it has nulls, which HDF5 cannot represent")
     parts = [_part(chunk) for chunk in column.chunks]
     if not parts:
         return np.empty(0)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from hyperchunk.write.attributes import WritableAttributes
     from hyperchunk.write.dataset import WritableDataset
 
-# Dtype that no array has.
+# Dtype that is equal to no array's.
 _UNMATCHED_DTYPE = np.dtype([("nobody's", "V1")])
 
 
@@ -155,7 +155,7 @@ class Writer:
 
     def write(self, name: str | bytes, start: int | tuple[int, ...], values: npt.ArrayLike) -> None:
         """Writes an array to a dataset, with its first element at the indices `start`."""
-        # Between large writes, this code drops out of the processor's cache: every call saved counts.
+        # Large writes evict this code from the processor's cache, so it makes as few calls as possible.
         known = self._named.get(name)
         if known is not None and type(values) is np.ndarray and values.dtype == known[1] and values.flags.c_contiguous:
             first = (start,) if type(start) is int else start
@@ -346,7 +346,7 @@ class StoredDataset:
         outer = array.shape[: array.ndim - len(inner)]
         row = self.shape[1:]
         if outer[-len(row) :] != row if row else False:
-            raise TypeError(f"rows of {row} cannot be made of an array of {array.shape}")
+            raise TypeError(f"expected rows of shape {row}, got an array of shape {array.shape}")
         self._core.append(self._number, _flat(array))
 
     def write_chunk(self, offset: tuple[int, ...], data: Buffer | Array, filter_mask: int = 0) -> None:

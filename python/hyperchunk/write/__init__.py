@@ -1,1 +1,1 @@
-"""Writing of new files. The classes for reading also read a file that is still being written."""
+"""Writing and editing of files. The classes derive from those for reading."""

@@ -50,8 +50,8 @@ class WritableAttributes(MutableNames, AttributeManager):
         shape: ShapeLike | None = None,
         dtype: DtypeOrDatatype | None = None,
     ) -> None:
-        """Sets an attribute; `shape` and `dtype` override the ones of `data`. One of the same name is replaced by it,
-        and is then the last in the order of creation, as with h5py; :meth:`modify` keeps its place.
+        """Sets an attribute; `shape` and `dtype` override the ones of `data`. An attribute of that name is replaced,
+        and becomes the last in creation order, as with h5py; :meth:`modify` keeps its position.
 
         Args:
             name: Name of the attribute.

@@ -34,11 +34,11 @@ def copy(
 ) -> None:
     """Copies an object and everything below it to a new name in a group."""
     if not isinstance(target, WritableGroup):
-        message = "copies go to a group of a file that is being written, or to a path from one"
+        message = "cannot copy: expected a group of a file opened for writing as the destination, or a path in one"
         raise also(ReadOnlyError(message), TypeError)
     copier = _Copier(target, follow, attributes)
     if copier.stays(source):
-        # The destination may be below the source: only earlier members are copied.
+        # The destination may be below the source: only members that exist now are copied.
         copier.list_members(source, 1 if shallow else -1)
     with target._new_link(name) as (parent, last):
         if parent.has_link(last):
@@ -46,7 +46,7 @@ def copy(
         try:
             copier.one(source, parent, last, 1 if shallow else -1)
         except BaseException:
-            # A part of it is not the copy of the call.
+            # A partial copy is removed.
             if parent.has_link(last):
                 parent.unlink(last)
             raise
@@ -83,7 +83,7 @@ class _Copier:
             return
         members = []
         if isinstance(source, Group):
-            # Listed before the group is created, which may be one of them.
+            # Listed before the new group is created, which may become a member of the source.
             members = self.listed[key] if key in self.listed else source._object.links()
             node = parent.create_group(name, source.track_order)
         elif isinstance(source, Dataset):
@@ -91,7 +91,7 @@ class _Copier:
         elif isinstance(source, Datatype):
             node = parent.commit_datatype(name, source._object.datatype())
         else:
-            raise TypeError(f"a {type(source).__name__} cannot be copied")
+            raise TypeError(f"cannot copy a {type(source).__name__}")
         self.made[key] = node
         comment = source._object.comment
         if comment is not None:
@@ -115,7 +115,7 @@ class _Copier:
             raise UnsupportedError(f"{name!r} is a link that only its application can copy")
 
     def leads_on(self, source: Group, name: str, link: Description) -> bool:
-        """True if the copy has a copy of the link's target in place of the link."""
+        """True if the link's target is copied instead of the link."""
         expand = (link[0] == _SOFT and self.soft) or (link[0] == _EXTERNAL and self.external)
         return link[0] == _HARD or (expand and source.get(name) is not None)
 
@@ -207,10 +207,10 @@ def _without_references(values: Array) -> Array:
     if values.dtype.kind != "O":
         return values
     out = values.copy()
-    for place in np.ndindex(values.shape):
-        value: object = values[place]
+    for index in np.ndindex(values.shape):
+        value: object = values[index]
         if isinstance(value, Reference):
-            out[place] = None
+            out[index] = None
         elif isinstance(value, np.ndarray):
-            out[place] = _without_references(value)
+            out[index] = _without_references(value)
     return out

@@ -59,10 +59,11 @@ def extent(shape: ShapeLike | None, array: Array | None, shown: Dtype) -> Shape:
             raise TypeError("One of data, shape or dtype must be specified")
         return own
     if isinstance(shape, str | bytes):
-        raise TypeError(f"a shape is needed, not {shape!r}")
+        raise TypeError(f"expected a shape, got {shape!r}")
     wanted = parse_shape(shape)
     if any(length < 0 for length in wanted):
-        raise also(InvalidError(f"cannot make a dataset of the shape {wanted}: a length is below zero"), OverflowError)
+        message = f"cannot make a dataset of the shape {wanted}: lengths must not be negative"
+        raise also(InvalidError(message), OverflowError)
     if any(length > _MOST_ELEMENTS for length in wanted):
         message = f"cannot make a dataset of the shape {wanted}: expected lengths below 2**64"
         raise also(InvalidError(message), OverflowError)
@@ -121,13 +122,13 @@ def keywords(
         ("virtual_prefix", given.pop("virtual_prefix", None)),
     ):
         if prefix is not None:
-            raise UnsupportedError(f"{option}: files that a dataset names are looked for beside its own")
+            raise UnsupportedError(f"{option} is not supported: other files are searched for beside the dataset's own")
     if not given.pop("allow_unknown_filter", False):
         for number, _ in wanted.filters:
             if not _core.knows_filter(number):
                 raise ValueError(
-                    f"Unknown compression filter number: {number}; allow_unknown_filter=True is for chunks that are "
-                    "written as they are stored"
+                    f"Unknown compression filter number: {number}; allow_unknown_filter=True allows it for chunks "
+                    "that are written in their stored form"
                 )
     check_cache(given)
     if unknown := set(given) - _IGNORED:
@@ -255,6 +256,7 @@ _core_unlimited = 2**64 - 1
 
 
 def fill(writer: _core.Writer, description: Description, shown: Dtype, value: object) -> bytes | None:
+    """Returns a fill value in its stored form."""
     if value is None:
         return None
     if shown.names is not None and not isinstance(value, tuple) and np.asarray(value).dtype.names is None:
@@ -289,8 +291,8 @@ def like(other: Dataset) -> DatasetOptions:
 
 
 def overridden(found: DatasetOptions, options: DatasetOptions, dtype: Dtype) -> DatasetOptions:
-    """Returns the options of a dataset with others in their place. h5py's options of filters replace the filters of
-    their kind, and keep the others.
+    """Returns the options of a dataset, overridden by others. h5py's options of filters replace the filters of their
+    kind, and keep the others.
     """
     given: DatasetOptions = {**found, **options}
     if "chunks" in options and not options["chunks"]:
@@ -336,7 +338,7 @@ def elsewhere(opened: Writing, filename: str, path: str) -> _core.Object:
         other = File(beside if beside.exists() else filename)
         found = other._first_look(lambda: other._find(encode(path or "/")))
     except NotFoundError:
-        message = f"it leads to the file {filename!r}, which is not there (file {opened.filename})"
+        message = f"the external link points to the file {filename!r}, which does not exist (file {opened.filename})"
         raise ObjectNotFoundError(message) from None
     except HyperchunkError as error:
         raise also(error, KeyError) from None

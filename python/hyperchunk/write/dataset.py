@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from hyperchunk.dtypes import Empty
     from hyperchunk.references import Reference
 
-#: Offset of a chunk, its bytes, and maybe a mask of skipped filters.
+#: Offset of a chunk, its bytes, and optionally a mask of skipped filters.
 StoredChunk: TypeAlias = "tuple[Sequence[int], Buffer | Array] | tuple[Sequence[int], Buffer | Array, int]"
 # Approximate size in bytes of the pieces in which broadcast values are expanded.
 _BROADCAST_BYTES = 64 << 20
@@ -37,9 +37,9 @@ def _numbers(values: npt.ArrayLike, dtype: type[np.uint64 | np.uint32]) -> Array
     """Returns non-negative integers as a contiguous array."""
     array = np.asarray(values)
     if array.dtype.kind not in "iu" and array.size:
-        raise TypeError(f"integers are needed, not {array.dtype}")
+        raise TypeError(f"expected integers, got dtype {array.dtype}")
     if array.size and (array.min() < 0 or array.max() > np.iinfo(dtype).max):
-        raise ValueError("an offset, size or mask out of range")
+        raise ValueError("an offset, size or mask is out of range")
     return np.ascontiguousarray(array, dtype)
 
 
@@ -68,7 +68,7 @@ class WritableDataset(WritableObject, Dataset):
             self._core_data = self._node.dataset()
         self._opened.need()
         data = self._core_data
-        # The extent of a virtual dataset without a limit follows its sources.
+        # The extent of a virtual dataset with an unlimited dimension follows its sources.
         self._dims = data.snapshot().shape if _follows(data) else data.shape
         return data
 
@@ -112,7 +112,7 @@ class WritableDataset(WritableObject, Dataset):
         self._write(args, array)
 
     def _put(self, array: Array) -> None:
-        """Writes all elements of a new dataset, whatever the shape of the array."""
+        """Writes all elements of a new dataset, regardless of the shape of the array."""
         made = self._ready(array)
         self._out.write(_core.Selection.all(), made.memory_type, elements.flat(made.array))
 
@@ -180,7 +180,7 @@ class WritableDataset(WritableObject, Dataset):
         step = max(1, _BROADCAST_BYTES // max(row, 1))
         chunks = self._out.chunks
         if chunks is not None and stride == 1:
-            # Whole chunks need not wait in memory for their rest.
+            # Pieces of whole chunks: a part of a chunk would wait in memory for the rest.
             step = max(step // chunks[0] * chunks[0], chunks[0]) if start % chunks[0] == 0 else step
         for first in range(0, count, step):
             some = min(step, count - first)
@@ -271,7 +271,7 @@ class WritableDataset(WritableObject, Dataset):
         try:
             self._chunked.write_chunk(offset, data, filter_mask)
         except OverflowError:
-            raise ValueError(f"an offset or mask out of range: {offset}, {filter_mask}") from None
+            raise ValueError(f"an offset or mask is out of range: {offset}, {filter_mask}") from None
 
     def write_chunks(
         self,
@@ -304,7 +304,7 @@ class WritableDataset(WritableObject, Dataset):
         try:
             if data is None:
                 if filter_masks is not None or sizes is not None:
-                    raise TypeError("filter_masks and sizes belong to an array of offsets")
+                    raise TypeError("filter_masks and sizes can only be used with an array of offsets")
                 every: list[StoredChunk] = (
                     chunks if isinstance(chunks, list) else list(cast("Iterable[StoredChunk]", chunks))
                 )
@@ -313,22 +313,22 @@ class WritableDataset(WritableObject, Dataset):
             offsets = _numbers(cast("npt.ArrayLike", chunks), np.uint64)
             rank = len(out.chunks or ())
             if offsets.ndim != 2 and not (offsets.ndim == 1 and rank == 1):
-                raise ValueError(f"an array of offsets has a row for each chunk, not the shape {offsets.shape}")
+                raise ValueError(f"expected an array of offsets, a row for each chunk, got the shape {offsets.shape}")
             count = offsets.shape[0]
             if offsets.ndim == 2 and offsets.shape[1] != rank:
-                raise ValueError(f"offsets of {offsets.shape[1]} numbers, {rank} dimensions")
+                raise ValueError(f"expected offsets of {rank} numbers, got {offsets.shape[1]}")
             masks = None
             if filter_masks is not None:
                 masks = np.ascontiguousarray(np.broadcast_to(_numbers(filter_masks, np.uint32), (count,)))
             if isinstance(data, list | tuple):
                 if len(data) != count or sizes is not None:
-                    raise ValueError(f"{len(data)} chunks for {count} offsets; a list needs no sizes")
+                    raise ValueError(f"expected a list of {count} chunks and no sizes, got {len(data)} chunks")
                 out.write_chunk_list(offsets, data, masks)
             else:
                 whole = cast("Buffer | Array", data)
                 out.write_chunk_run(offsets, whole, None if sizes is None else _numbers(sizes, np.uint64), masks)
         except OverflowError:
-            raise ValueError("an offset or mask out of range") from None
+            raise ValueError("an offset or mask is out of range") from None
 
     def write_chunk_future(self, offset: Sequence[int], data: Buffer | Array, filter_mask: int = 0) -> Future[None]:
         """Does :meth:`write_chunk` in the background. `data` must not change until it is done."""
@@ -367,15 +367,15 @@ class WritableDataset(WritableObject, Dataset):
         else:
             given: object = size
             if isinstance(given, str | bytes):
-                raise TypeError(f"a shape is needed, not {given!r}")
+                raise TypeError(f"expected a shape, got {given!r}")
             new = [_length(length) for length in given] if np.iterable(given) else [_length(given)]
         if len(new) != len(data.shape):
             message = f"New shape length ({len(new)}) must match dataset rank ({len(data.shape)})"
             raise also(InvalidError(message), TypeError)
-        for place, (length, bound) in enumerate(zip(new, data.max_shape or (), strict=True)):
+        for number, (length, bound) in enumerate(zip(new, data.max_shape or (), strict=True)):
             if bound is not None and length > bound:
                 raise ExtentError(
-                    f"cannot resize axis {place} to {length}: maxshape is {bound} (object {self.name}, file "
+                    f"cannot resize axis {number} to {length}: maxshape is {bound} (object {self.name}, file "
                     f"{self._opened.filename})"
                 )
         data.resize(new)
@@ -409,7 +409,7 @@ class WritableDataset(WritableObject, Dataset):
         if rank == len(shape) - 1:
             array = np.expand_dims(array, axis)
         elif rank != len(shape):
-            raise ValueError(f"values of {rank} dimensions for a dataset of {len(shape)}")
+            raise ValueError(f"expected values of {len(shape)} dimensions, got {rank}")
         more, start = array.shape[axis], shape[axis]
         for at, length in enumerate(shape):
             if at != axis and array.shape[at] != length:

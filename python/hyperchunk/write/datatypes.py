@@ -13,7 +13,7 @@ from hyperchunk.references import is_region_class
 from hyperchunk.typing import Dtype
 from hyperchunk.values import byte_order, float_description
 
-# Size of a handle of a string or a sequence: its length, an address, a number.
+# Size in bytes of the stored handle of a string or a sequence: its length, and its address and index in the heap.
 HANDLE_BYTES = 16
 
 

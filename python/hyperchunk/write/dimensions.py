@@ -42,7 +42,7 @@ def _set_text(dataset: WritableDataset, name: str, text: str) -> None:
 def make_scale(dataset: WritableDataset, name: str) -> None:
     """Makes a dataset a dimension scale."""
     if "DIMENSION_LIST" in dataset.attrs:
-        raise ValueError("a dataset that has scales cannot be one")
+        raise ValueError("a dataset with attached scales cannot be a scale")
     _set_text(dataset, "CLASS", "DIMENSION_SCALE")
     _set_text(dataset, "NAME", name)
 
@@ -71,7 +71,7 @@ class WritableDimension(DimensionProxy):
         dataset = self._dataset
         scale = _scale(dset)
         if "DIMENSION_LIST" in scale.attrs:
-            raise ValueError("a dataset that has scales cannot be one")
+            raise ValueError("a dataset with attached scales cannot be a scale")
         if dimensions.is_scale(dataset):
             raise ValueError("a scale cannot have scales")
         if not dimensions.is_scale(scale):
@@ -111,10 +111,10 @@ class WritableDimension(DimensionProxy):
 
     def _store(self, lists: list[list[Reference]]) -> None:
         values = np.empty(len(lists), vlen_dtype(ref_dtype))
-        for place, references in enumerate(lists):
+        for axis, references in enumerate(lists):
             row = np.empty(len(references), ref_dtype)
             row[:] = references
-            values[place] = row
+            values[axis] = row
         self._dataset.attrs.create("DIMENSION_LIST", values, dtype=vlen_dtype(ref_dtype))
 
 
@@ -126,7 +126,7 @@ def _scale(dset: Dataset) -> WritableDataset:
     from hyperchunk.write.dataset import WritableDataset
 
     if not isinstance(dset, WritableDataset):
-        raise TypeError("a scale is a dataset of the same file")
+        raise TypeError("a scale must be a dataset of the same file")
     return dset
 
 
@@ -134,8 +134,8 @@ def _set_uses(scale: WritableDataset, uses: list[tuple[Reference, int]]) -> None
     from hyperchunk.write import elements
 
     values = np.empty(len(uses), _uses_dtype())
-    for place, (reference, dimension) in enumerate(uses):
-        values[place] = (reference, dimension)
+    for number, (reference, dimension) in enumerate(uses):
+        values[number] = (reference, dimension)
     stored = elements.to_stored(scale._writing.writer, _USES, values)
     scale._node.set_attribute(b"REFERENCE_LIST", _core.Datatype(_USES), [len(uses)], stored, utf8=False)
 

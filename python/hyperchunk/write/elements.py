@@ -29,7 +29,7 @@ class Part(NamedTuple):
     wire: Dtype
     #: Datatype of that array.
     memory: Description
-    #: Makes that array; None if it is the input itself.
+    #: Function that makes that array; None if it is the input itself.
     lower: Lower | None
 
 
@@ -93,7 +93,7 @@ def objects(value: object, dtype: Dtype) -> Array:
 
 
 def as_array(value: object, dtype: Dtype) -> Array:
-    """Returns the array of values for elements that are shown as `dtype`."""
+    """Converts values to an array for elements whose dtype is `dtype`."""
     if isinstance(value, Empty):
         raise TypeError("an Empty has no values")
     base = dtype if dtype.subdtype is None else dtype.subdtype[0]
@@ -143,10 +143,10 @@ def _to_sequence_array(value: object, dtype: Dtype, element: Dtype) -> Array:
             plain = None
         if plain is not None and element.kind != "O":
             if plain.ndim == 0:
-                raise TypeError("a sequence is needed for an element of variable length")
+                raise TypeError("expected a sequence for a variable-length element")
             rows: Array = np.empty(plain.shape[:-1], dtype)
-            for place in np.ndindex(rows.shape):
-                rows[place] = plain[place]
+            for position in np.ndindex(rows.shape):
+                rows[position] = plain[position]
             return rows
         value = list(cast("Iterable[object]", value))
         if element.kind == "O" and not any(isinstance(item, list | tuple | np.ndarray) for item in value):
@@ -271,7 +271,7 @@ def _strings(writer: _core.Writer, array: Array) -> Array:
 def _ascii_strings(writer: _core.Writer, array: Array) -> Array:
     for value in array.flat:
         if isinstance(value, str):
-            value.encode("ascii")  # an error, as in h5py, for text that the character set does not have
+            value.encode("ascii")  # raises an error, as h5py does, for text that is not ASCII
     return _strings(writer, array)
 
 
@@ -297,7 +297,7 @@ def _sequences(writer: _core.Writer, array: Array, element: Description) -> Arra
         rows.append(np.empty(0, _base(shown)) if missing else as_array(value, shown))
     counts = [len(row) if row.ndim else 0 for row in rows]
     if any(row.ndim == 0 for row in rows):
-        raise TypeError("a sequence is needed for an element of variable length")
+        raise TypeError("expected a sequence for a variable-length element")
     plain = [row for row in rows if len(row)]
     joined = _joined(plain, shown)
     data = to_stored(writer, element, joined)
@@ -325,7 +325,7 @@ def _references(writer: _core.Writer, array: Array, target: Description) -> Arra
             raw += bytes(size)
             continue
         if not isinstance(value, Reference):
-            raise TypeError(f"a reference is needed, not {type(value).__name__}")
+            raise TypeError(f"expected a reference, got {type(value).__name__}")
         stored = value._raw or bytes(size)
         if value._region is not None:
             stored = _region(writer, value)

@@ -1,4 +1,4 @@
-"""Files that are being written."""
+"""Files opened for writing or editing."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ _SYNC = {None: "commit", "commit": "commit", "never": "never", "write": "write",
 class WritableFile(WritableGroup, File):
     """An HDF5 file that is written, and its root group.
 
-    A flush or close makes the file complete and gives it its name; until then it is ``NAME.partial``.
+    A new file is called ``NAME.partial`` until a flush or close has completed it.
 
-    In an edited file, each flush, and the close, is an atomic commit: whatever ends in the middle of it, the file is
-    in the state before or after it.
+    In an edited file, each flush, and the close, is an atomic commit: after an interruption, the file is in the state
+    before or after it.
 
     Args:
         name: A path; a URL; a binary file-like object that gets the bytes at the end; or an fsspec or
@@ -61,7 +61,7 @@ class WritableFile(WritableGroup, File):
             release, and the newest whose format may be used where it is needed.
         userblock_size: Size in bytes of a block before the HDF5 data.
         swmr: h5py's; only False is supported. Set :attr:`swmr_mode` after the datasets are made.
-        locking: As for reading; others can read the flushed state of a locked file, but not write it.
+        locking: As for reading. Other programs can read the flushed state of a locked file, but not write it.
         track_order, track_times: Store the creation order of links and attributes, and the times of the root group.
         fs_strategy, fs_page_size: ``"page"``: the structure is in pages of this number of bytes.
         fs_persist, fs_threshold: h5py's; only their defaults are supported.
@@ -75,8 +75,8 @@ class WritableFile(WritableGroup, File):
         page_size: Size of that page in bytes.
         alignment: Chunks begin at multiples of this number of bytes.
         journal: Keep the data that ``hyperchunk recover`` needs if this program is killed.
-        guard: In an edit, make other programs refuse the file while a commit is put into it, and after an interruption
-            in that moment until Hyperchunk has completed it. A commit waits for the disk twice more.
+        guard: In an edit, make other programs refuse the file while a commit is written into it; after an interruption
+            of that, until Hyperchunk has completed the commit. Each commit waits for the disk twice more.
         waiting_bytes: Maximum memory for partially written chunks.
         storage_options, network: As for :class:`hyperchunk.File`.
         caches: h5py's options for libhdf5's caches (``rdcc_nbytes`` and others), which are checked, and have no effect.
@@ -143,15 +143,16 @@ class WritableFile(WritableGroup, File):
         paged = _paged(fs_strategy, fs_persist, fs_threshold, fs_page_size)
         if paged is not None:
             if layout is not None or page_size is not None:
-                raise TypeError("fs_strategy cannot be given with layout or page_size, which say the same")
+                raise TypeError("fs_strategy cannot be combined with layout or page_size, which set the same")
             page_size = paged
         if alignment_interval < 1 or alignment_threshold < 0:
             raise ValueError(
-                f"cannot align to {alignment_interval} bytes from {alignment_threshold} on: both must be positive"
+                "alignment_interval must be positive and alignment_threshold not negative, got "
+                f"{alignment_interval} and {alignment_threshold}"
             )
         if alignment_interval != 1:
             if alignment != 1:
-                raise TypeError("alignment_interval cannot be given with alignment, which says the same")
+                raise TypeError("alignment_interval cannot be combined with alignment, which sets the same")
             alignment = alignment_interval
         if sync not in _SYNC:
             raise ValueError(f"sync must be 'commit', 'never' or 'write', not {sync!r}")
@@ -174,7 +175,7 @@ class WritableFile(WritableGroup, File):
             "guard": guard,
         }
         if guard and mode not in ("r+", "a"):
-            raise ValueError(f"guard is for the modes 'r+' and 'a', not for {mode!r}: nobody sees a new file early")
+            raise ValueError(f"guard is for the modes 'r+' and 'a', not for {mode!r}: a new file has no readers")
         edits = False
         target, name = None, cast("FileName", local_path(name))
         if mode in ("r+", "a"):
@@ -312,7 +313,7 @@ class WritableFile(WritableGroup, File):
                 facts["transaction"] = True
                 writer.end()
         except BaseException:
-            # A commit that could only not be put into the file yet has happened.
+            # If the commit is in the journal, it has happened, even if the file could not be updated yet.
             if writer.is_in_transaction():
                 writer.rollback()
             raise
@@ -322,8 +323,8 @@ class WritableFile(WritableGroup, File):
         self._opened.close()
 
     def stored(self) -> tuple[int, str | None] | None:
-        """Returns the size and ETag of the object made of a file in a store; None before it is closed, and for other
-        files.
+        """Returns the size and ETag of the object that was stored, for a file in an object store; None before it is
+        closed, and for other files.
         """
         assert isinstance(self._opened, Writing)
         return self._opened.stored()
@@ -332,7 +333,7 @@ class WritableFile(WritableGroup, File):
         """Returns the bytes of a file in memory (``driver="core"``) as of its last commit."""
         data = self._writing.writer.bytes()
         if data is None:
-            raise UnsupportedError("the file does not lie in memory")
+            raise UnsupportedError("getbuffer() is for files in memory: create the file with driver='core'")
         return data
 
     def __enter__(self) -> Self:
@@ -353,14 +354,14 @@ class WritableFile(WritableGroup, File):
 
 
 def _base(path: str) -> int:
-    """Returns the size of the user block of an HDF5 file: the place of its signature."""
+    """Returns the size of the user block of an HDF5 file: the offset of its signature."""
     with Path(path).open("rb") as file:
-        size, place = file.seek(0, 2), 0
-        while place < size:
-            file.seek(place)
+        size, offset = file.seek(0, 2), 0
+        while offset < size:
+            file.seek(offset)
             if file.read(len(_SIGNATURE)) == _SIGNATURE:
-                return place
-            place = 2 * place or _FIRST_BLOCK_BYTES
+                return offset
+            offset = 2 * offset or _FIRST_BLOCK_BYTES
     return 0
 
 
@@ -371,9 +372,9 @@ def _paged(strategy: str | None, persist: bool, threshold: int, size: int | None
     if strategy not in (None, "fsm", "page"):
         raise ValueError("Invalid file space strategy type")
     if persist:
-        raise UnsupportedError("fs_persist: free space is not kept from one program to the next")
+        raise UnsupportedError("fs_persist is not supported: the list of free space is not stored in the file")
     if threshold != 1:
-        raise UnsupportedError("fs_threshold: all free space is used again")
+        raise UnsupportedError("fs_threshold is not supported: free space of any size is reused")
     if size is not None and strategy != "page":
         raise ValueError("fs_page_size needs fs_strategy='page'")
     return (size or _FS_PAGE_BYTES) if strategy == "page" else None

@@ -1,4 +1,4 @@
-"""Filters given by h5py's arguments, or by a preset name."""
+"""Filters of new datasets, from h5py's arguments or the name of a preset."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ def build_filters(
     """Converts the arguments of ``create_dataset`` to filters."""
     if filters is not None:
         if any(argument not in (None, False) for argument in (compression, compression_opts, shuffle, scaleoffset)):
-            raise TypeError("filters says it all: compression, shuffle and scaleoffset cannot be given with it")
+            raise TypeError("filters cannot be combined with compression, compression_opts, shuffle or scaleoffset")
         if isinstance(filters, str):
             if fletcher32:
-                raise TypeError("a preset has no checksums: give the filters one by one")
+                raise TypeError("fletcher32 cannot be combined with a preset: list the filters instead")
             return Filters([], filters)
         listed = [_one(item) for item in filters]
         return Filters([*listed, (_FLETCHER32, [])] if fletcher32 else listed, None)
@@ -110,7 +110,7 @@ def _one(item: FilterLike) -> tuple[int, list[int]]:
     if isinstance(item, str):
         known = {**_NAMES, "shuffle": _SHUFFLE, "fletcher32": _FLETCHER32, "snappy": _SNAPPY}
         if item not in known:
-            raise ValueError(f"no filter {item!r}: give its number")
+            raise ValueError(f"unknown filter {item!r}: use its number")
         return known[item], []
     if isinstance(item, Sequence):
         number, *rest = cast("Sequence[SupportsIndex]", item)

@@ -175,7 +175,7 @@ class WritableGroup(MutableNames, WritableObject, Group):
                 try:
                     dataset._put(array)
                 except Exception:
-                    # Without its values, it is not the dataset of the call.
+                    # A dataset without its values is removed.
                     if last:
                         with suppress(HyperchunkError):
                             parent.unlink(last)
@@ -298,7 +298,7 @@ class WritableGroup(MutableNames, WritableObject, Group):
 
     @overload
     def __setitem__(self, name: str | bytes, value: object) -> None: ...
-    # An error, which type checkers try for all that a path may lead to: see `Group.__getitem__`.
+    # A group takes no index of elements; type checkers need the overload: see `Group.__getitem__`.
     @overload
     def __setitem__(self, name: ElementIndex, value: object) -> NoReturn: ...
     def __setitem__(self, name: ElementIndex | str | bytes, value: object) -> None:
@@ -319,7 +319,7 @@ class WritableGroup(MutableNames, WritableObject, Group):
             with self._new_link(name) as (parent, last):
                 parent.link_external(last, encode(value.filename), encode(value.path))
         elif isinstance(value, HardLink):
-            raise TypeError("a hard link is made by giving the object itself")
+            raise TypeError("assign the object itself to create a hard link")
         elif isinstance(value, np.dtype):
             with self._new_link(name) as (parent, last):
                 parent.commit_datatype(last, _core.Datatype(datatypes.stored(value)))
@@ -333,7 +333,7 @@ class WritableGroup(MutableNames, WritableObject, Group):
         if name not in self:
             near = self._near(encode(name))
             raise ObjectNotFoundError(f"Couldn't delete link (no link of the name {name!r}){near}")
-        parent, last = self._place(name)
+        parent, last = self._resolve_parent(name)
         parent.unlink(last)
 
     def move(self, source: str | bytes, dest: str | bytes) -> None:
@@ -392,12 +392,12 @@ class WritableGroup(MutableNames, WritableObject, Group):
 
     @contextmanager
     def _new_link(self, name: str | bytes | None) -> Iterator[tuple[_core.Node, bytes]]:
-        """Returns the parent group of a path for a new link, and the last name. Creates missing groups; after an
-        exception, they are removed unless something is in them.
+        """Yields the parent group of a path for a new link, and the last name. Creates missing groups; after an
+        exception, they are removed unless they have members.
         """
         made: list[tuple[_core.Node, bytes]] = []
         try:
-            yield self._place(name, made)
+            yield self._resolve_parent(name, made)
         except BaseException:
             with suppress(HyperchunkError):
                 for parent, part in reversed(made):
@@ -407,7 +407,7 @@ class WritableGroup(MutableNames, WritableObject, Group):
                     parent.unlink(part)
             raise
 
-    def _place(
+    def _resolve_parent(
         self, name: str | bytes | None, made: list[tuple[_core.Node, bytes]] | None = None
     ) -> tuple[_core.Node, bytes]:
         """Returns the parent group of a path, and the last name. With `made`, creates missing groups, and adds the
@@ -429,10 +429,10 @@ class WritableGroup(MutableNames, WritableObject, Group):
                 continue
             found = node.get(part)
             if not isinstance(found, _core.Node):
-                raise UnsupportedError(f"{name!r} leads to another file, which is not being written")
+                raise UnsupportedError(f"{name!r} is in another file, which is not open for writing")
             node = found
         if node.kind != 0:
-            message = f"Unable to create link ({name!r}: what should hold it is not a group)"
+            message = f"Unable to create link ({name!r}: its parent is not a group)"
             raise also(InvalidError(message), TypeError)
         return node, parts[-1]
 

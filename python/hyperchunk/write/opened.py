@@ -13,8 +13,8 @@ from hyperchunk.sources import Target
 
 
 class Writing(Opened):
-    """A file that is being written, shared by all its objects. Closing commits it; this happens at the latest when no
-    object of it is used any more, or the program ends.
+    """A file that is being written, shared by all its objects. Closing commits it. Without that, once no object of it
+    is used any more or the program ends, a local file is committed, and one in a store is discarded.
     """
 
     __slots__ = ("_close", "_stored")
@@ -60,7 +60,7 @@ class Writing(Opened):
         super().close()
 
     def stored(self) -> tuple[int, str | None] | None:
-        """Returns the size and ETag of the object made of the file."""
+        """Returns the size and ETag of the object that was stored."""
         return self._stored if self._closed else self.writer.stored()
 
     def renew(self) -> None:
@@ -80,7 +80,7 @@ def _commit(writer: _core.Writer, target: object, process: int) -> None:
 
 
 def _give_up(writer: _core.Writer, target: object, process: int) -> None:
-    # A file streamed to a store and never closed may be incomplete.
+    # A file streamed to a store that was not closed may be incomplete.
     del target
     if os.getpid() == process:
         writer.discard()
@@ -108,5 +108,5 @@ def same_file(opened: Opened, other: Opened) -> bool:
 def writing(opened: Opened) -> Writing:
     """Returns the file as one that is being written, or raises an error."""
     if not isinstance(opened, Writing):
-        raise UnsupportedError("the object is of a file that is not being written")
+        raise UnsupportedError("the file of the object is not open for writing")
     return opened

@@ -24,7 +24,7 @@ def _shown(source: FileName | Shown, options: OpenOptions) -> Shown:
     """Returns a file or a collection, opened if it is a name."""
     if isinstance(source, File | Collection):
         if options:
-            raise TypeError(f"the file is open: {min(options)!r} is for opening one")
+            raise TypeError(f"option {min(options)!r} is for opening a file, but the file is already open")
         return source
     if isinstance(source, str | os.PathLike) and os.fspath(source).endswith(".hcx"):
         known = {name: value for name, value in options.items() if name in _OF_COLLECTIONS}
@@ -39,12 +39,13 @@ def store(
 ) -> HyperchunkStore:
     """Returns a file or a collection as a read-only store of zarr-python, with Zarr's version 3.
 
-    Metadata are made when they are asked for. Chunks are passed on as stored where Zarr's codecs decode them; all
-    others are decoded here, and plain: variable-length strings, other filters, live and virtual datasets, data that
+    Metadata are made on request. Chunks are passed on as stored if Zarr's codecs decode them; all others are decoded
+    here, and passed on without filters: variable-length strings, other filters, live and virtual datasets, data that
     were converted, and joined datasets whose files do not end at chunks.
 
     Args:
-        source: A collection, the path or URL of one (``.hcx``), an open file, or what :func:`hyperchunk.open` takes.
+        source: A collection, the path or URL of one (``.hcx``), an open file, or an argument of
+            :func:`hyperchunk.open`.
         strings: ``"text"`` for variable-length strings as text, which must be UTF-8; ``"bytes"`` for their bytes.
         stored: False to decode all chunks here, on all processors, instead of by Zarr's codecs.
         options: As for :func:`hyperchunk.open`, if `source` is a name.

@@ -1,8 +1,8 @@
 """Datasets of files and collections as arrays of Zarr.
 
 An array is *exact* if Zarr's codecs decode its stored chunks: they are passed on as stored. The chunks of every other
-array are decoded, and are plain. A chunk that differs from the others of an exact array (it skips a filter, or its file
-has other filters) is decoded and encoded again.
+array are decoded, and passed on without filters. A chunk of an exact array that differs from the others (it skips a
+filter, or its file has other filters) is decoded and encoded again.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _SMALL_BYTES = 4 << 10
 
 
 class Stored(NamedTuple):
-    """Place of a chunk whose stored bytes are Zarr's."""
+    """Location of a chunk whose stored bytes Zarr's codecs decode."""
 
     #: Number of the file.
     number: int
@@ -70,7 +70,7 @@ class FileDataset:
         return self.first
 
     def __getitem__(self, box: tuple[slice, ...]) -> Array:
-        """Reads a box; fill values where nothing is stored."""
+        """Reads a box; elements that are not stored have the fill value."""
         stored = self.first.shape or ()
         inside = tuple(slice(part.start, min(part.stop, length)) for part, length in zip(box, stored, strict=True))
         if inside == box:
@@ -173,7 +173,7 @@ class ZarrArray:
         if _filters(first) is None:
             return f"numcodecs lacks one of its filters ({', '.join(map(str, first.filter_ids))})"
         if _places(first) is None:
-            return "its chunks have no place in the file"
+            return "its chunks are not stored in the file"
         return None
 
     def _exact_chunks(self, shape: Shape) -> Shape | None:
@@ -187,7 +187,7 @@ class ZarrArray:
             return found
         if not shape:
             return ()
-        # Contiguous data: any rows of the first axis are one piece.
+        # Contiguous data: any range of rows of the first axis is contiguous.
         rest = math.prod(shape[1:]) * self.dtype.itemsize
         if axis not in (None, 0):
             found = list(shape)  # type: ignore[assignment]
@@ -218,44 +218,44 @@ class ZarrArray:
 
     # --- Chunks ---
 
-    def stored(self, place: Shape) -> bytes | None:
-        """Returns a chunk as it is stored, or as Zarr's codecs take it; None if all of it has the fill value.
+    def stored(self, chunk_index: Shape) -> bytes | None:
+        """Returns a chunk as it is stored, or encoded with the array's codecs; None if all of it has the fill value.
 
         Args:
-            place: Indices of the chunk in the grid.
+            chunk_index: Indices of the chunk in the grid.
         """
-        found = self._find(place)
+        found = self._find(chunk_index)
         if found is not None:
             number, offset = found
             part = self._part(number)
             if self._is_beyond(offset, part.shape):
-                return None if part.has_fill else self.encoded(place)
-            if part.fits and self._first.chunks is not None and not self._is_cut(place, offset, part.shape):
+                return None if part.has_fill else self.encoded(chunk_index)
+            if part.fits and self._first.chunks is not None and not self._is_cut(chunk_index, offset, part.shape):
                 try:
                     mask, data = part.dataset.read_chunk(offset)
                 except ObjectNotFoundError:
-                    return None if part.has_fill else self.encoded(place)
+                    return None if part.has_fill else self.encoded(chunk_index)
                 if mask == 0 and not self._is_odd(offset, part.shape, len(data)):
                     return data
-        return self.encoded(place)
+        return self.encoded(chunk_index)
 
     def places(self) -> Iterator[tuple[Shape, Stored | bool]]:
-        """Iterates over the chunks: the place of each in the grid, and where it is stored. True is a chunk that must be
-        encoded, False one with the fill value.
+        """Iterates over the chunks: the indices of each in the grid, and its location. True stands for a chunk that
+        must be encoded, False for one that has only the fill value.
         """
         axis = self.source.axis
-        for place in _by_axis(self.grid, axis or 0):
-            yield place, self._place(place)
+        for chunk_index in _by_axis(self.grid, axis or 0):
+            yield chunk_index, self._place(chunk_index)
 
-    def _place(self, place: Shape) -> Stored | bool:
-        found = self._find(place)
+    def _place(self, chunk_index: Shape) -> Stored | bool:
+        found = self._find(chunk_index)
         if found is None:
             return True
         number, offset = found
         part = self._part(number)
         if self._is_beyond(offset, part.shape):
             return not part.has_fill
-        if not part.fits or self._is_cut(place, offset, part.shape):
+        if not part.fits or self._is_cut(chunk_index, offset, part.shape):
             return True
         stored = part.stored
         if isinstance(stored, int):
@@ -271,9 +271,9 @@ class ZarrArray:
             return True
         return Stored(number, address, size)
 
-    def encoded(self, place: Shape) -> bytes:
+    def encoded(self, chunk_index: Shape) -> bytes:
         """Returns a chunk that is read, decoded and encoded with the codecs of the array."""
-        values = self.values(place)
+        values = self.values(chunk_index)
         if self.strings is not None:
             return self._encoded_strings(values)
         data: Any = values.tobytes()
@@ -284,9 +284,9 @@ class ZarrArray:
                 data = numcodecs.get_codec(config).encode(data)
         return bytes(data)
 
-    def values(self, place: Shape) -> Array:
+    def values(self, chunk_index: Shape) -> Array:
         """Returns the elements of a chunk; past the end of the array, fill values."""
-        outer = place[: len(self._chunks)]
+        outer = chunk_index[: len(self._chunks)]
         box = tuple(
             slice(at * chunk, min((at + 1) * chunk, length))
             for at, chunk, length in zip(outer, self._chunks, self.source.shape, strict=True)
@@ -328,13 +328,13 @@ class ZarrArray:
 
     # --- Parts of files ---
 
-    def _find(self, place: Shape) -> tuple[int, Shape] | None:
+    def _find(self, chunk_index: Shape) -> tuple[int, Shape] | None:
         """Returns the file of a chunk, and the indices of its first element in that file's dataset; None if the chunk
         has rows of several files, or is decoded.
         """
         if not self.is_exact:
             return None
-        offset = [at * chunk for at, chunk in zip(place, self._chunks, strict=True)]
+        offset = [at * chunk for at, chunk in zip(chunk_index, self._chunks, strict=True)]
         axis = self.source.axis
         if axis is None:
             return 0, tuple(offset)
@@ -372,12 +372,12 @@ class ZarrArray:
     def _is_beyond(offset: Shape, shape: Shape) -> bool:
         return any(start >= length for start, length in zip(offset, shape, strict=True))
 
-    def _is_cut(self, place: Shape, offset: Shape, shape: Shape) -> bool:
-        """True if the array shows more of a chunk than its file's dataset has."""
+    def _is_cut(self, chunk_index: Shape, offset: Shape, shape: Shape) -> bool:
+        """True if a chunk in the array has more elements than the file's dataset has of it."""
         return any(
             length - start < min(chunk, whole - at * chunk)
             for start, length, chunk, at, whole in zip(
-                offset, shape, self._chunks, place, self.source.shape, strict=True
+                offset, shape, self._chunks, chunk_index, self.source.shape, strict=True
             )
         )
 
@@ -409,12 +409,12 @@ class _Part:
 
     @cached_property
     def fits(self) -> bool:
-        """True if the stored chunks are the array's."""
+        """True if the stored chunks can be used as the array's."""
         return self._same and (self.dataset.chunks is not None or _places(self.dataset) is not None)
 
 
 def _places(dataset: Dataset) -> int | dict[Shape, tuple[int, int, int]] | None:
-    """Returns where a dataset is stored; None if it is nowhere in its file, or in pieces."""
+    """Returns the offset of contiguous data, or the locations of chunks; None if the data are not in the file."""
     data = dataset._readable
     try:
         if dataset.chunks is not None:
@@ -455,7 +455,7 @@ def _filters(dataset: Dataset) -> list[dict[str, Any]] | None:
 
 
 def _decoders(filters: list[dict[str, Any]] | None) -> list[dict[str, Any]] | None:
-    """Returns configurations without what decoding does not need."""
+    """Returns configurations without the parameters that decoding does not need."""
     if filters is None:
         return None
     return [{name: value for name, value in config.items() if name != "level"} for config in filters]
@@ -493,16 +493,16 @@ def _divisor(number: int, most: int) -> int:
 
 
 def _by_axis(grid: Shape, axis: int) -> Iterator[Shape]:
-    """Iterates over a grid, along one axis last."""
+    """Iterates over the indices of a grid; the index along one axis changes slowest."""
     if not grid:
         yield ()
         return
     order = [axis, *(at for at in range(len(grid)) if at != axis)]
     for found in itertools.product(*(range(grid[at]) for at in order)):
-        place = [0] * len(grid)
+        chunk_index = [0] * len(grid)
         for at, value in zip(order, found, strict=True):
-            place[at] = value
-        yield tuple(place)
+            chunk_index[at] = value
+        yield tuple(chunk_index)
 
 
 __all__ = ["FileDataset", "Source", "Stored", "Strings", "ZarrArray"]

@@ -25,7 +25,7 @@ def attributes(found: HLObject) -> dict[str, Any]:
 
 
 def without_odd_fill(told: dict[str, Any], found: HLObject, dtype: Dtype) -> dict[str, Any]:
-    """Returns attributes without a ``_FillValue`` that is no element of the dataset, with a warning.
+    """Returns attributes without a ``_FillValue`` that is not a valid element of the dataset, with a warning.
 
     Args:
         told: The attributes.
@@ -43,7 +43,8 @@ def without_odd_fill(told: dict[str, Any], found: HLObject, dtype: Dtype) -> dic
             {"f": float, "c": complex}.get(dtype.kind, int)(value)
             np.asarray(value).astype(dtype)
     except (TypeError, ValueError, OverflowError) as error:
-        netcdf.left_out(f"the attribute '_FillValue' of {found.name}", f"it is no element of the dataset: {error}")
+        reason = f"it is not a valid element of the dataset: {error}"
+        netcdf.left_out(f"the attribute '_FillValue' of {found.name}", reason)
         return {name: value for name, value in told.items() if name != "_FillValue"}
     return told
 

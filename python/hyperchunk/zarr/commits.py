@@ -26,12 +26,12 @@ Repository: TypeAlias = Any
 Document: TypeAlias = "dict[str, Any]"
 #: Key of the metadata of a commit: :class:`_Before` as JSON.
 _KEY = "hyperchunk"
-#: Number of references that are passed on together.
+#: Number of references that are passed to Icechunk together.
 _BATCH = 10_000
 
 
 class _Before(NamedTuple):
-    """State of the collection that a branch has."""
+    """State of the collection in a branch."""
 
     #: Number of files; 0 if the branch is empty.
     files: int
@@ -70,7 +70,7 @@ def commit(
     is_empty = get("") is None
     known = _Before(0, False, {}, set(), set()) if is_empty else _known(repository, branch, collection, names, found)
     tree = Tree(collection, strings)
-    # As JSON has them, to compare them with the branch's.
+    # Converted to JSON and back, so that equal documents compare equal to the branch's.
     made: dict[str, Document] = json.loads(json.dumps(documents(tree)))
     for path, document in made.items():
         _leave_out_nan(path, document)
@@ -120,7 +120,7 @@ def _check_own(path: str, before: Document, document: Document, known: _Before) 
     """Checks that a branch's group or array may be replaced.
 
     Raises:
-        InvalidError: It is another program's.
+        InvalidError: It belongs to another program.
     """
     is_group = before["node_type"] == document["node_type"] == "group"
     # Commits of older versions do not name the collection's arrays.
@@ -142,21 +142,22 @@ def _keep_attributes(before: Document, document: Document, own: list[str] | None
 
 
 def _leave_out_nan(path: str, document: Document) -> None:
-    """Removes attributes with NaN or infinity: Icechunk takes no such JSON."""
+    """Removes attributes with NaN or infinity, which Icechunk does not allow in JSON."""
     for name, value in list(document.get("attributes", {}).items()):
         try:
             json.dumps(value, allow_nan=False)
         except ValueError:
-            netcdf.left_out(f"the attribute {name!r} of /{path}", "Icechunk has no NaN and no infinity in attributes")
+            reason = "Icechunk does not allow NaN and infinity in attributes"
+            netcdf.left_out(f"the attribute {name!r} of /{path}", reason)
             del document["attributes"][name]
 
 
 def _first_new(array: ZarrArray, before: Document | None, document: Document, known: _Before) -> int | None:
-    """Returns the first place along the joined axis whose chunks are to be written; None if none are.
+    """Returns the first chunk index along the joined axis that is to be written; None if none are.
 
     Args:
         array: The array.
-        before: Its metadata in the branch; None if it is not there, or has other chunks.
+        before: Its metadata in the branch; None if it does not exist there, or has other chunks.
         document: Its metadata now.
         known: State of the branch.
     """
@@ -171,7 +172,7 @@ def _first_new(array: ZarrArray, before: Document | None, document: Document, kn
 
 
 def _is_longer(before: Document, document: Document, axis: int | None) -> bool:
-    """True if two arrays are the same but for their extents along an axis."""
+    """True if two arrays differ only in their extents along an axis."""
     shapes = [[length for at, length in enumerate(told["shape"]) if at != axis] for told in (before, document)]
     rest = [{name: value for name, value in told.items() if name != "shape"} for told in (before, document)]
     return shapes[0] == shapes[1] and rest[0] == rest[1]
@@ -187,17 +188,17 @@ def _put_chunks(
     started = datetime.now(UTC) + timedelta(seconds=1)
     for batch in _batches(_new_places(array, axis, first)):
         specs = []
-        for place, stored in batch:
+        for chunk_index, stored in batch:
             if isinstance(stored, Stored):
                 version = found[stored.number]
                 limit = None if version.etag else version.written or started
                 specs.append(
                     VirtualChunkSpec(
-                        list(place), names[stored.number], stored.offset, stored.length, version.etag, limit
+                        list(chunk_index), names[stored.number], stored.offset, stored.length, version.etag, limit
                     )
                 )
             elif stored:
-                put("/".join([path, "c", *map(str, place)]), array.encoded(place))
+                put("/".join([path, "c", *map(str, chunk_index)]), array.encoded(chunk_index))
         if specs:
             refused = store.set_virtual_refs(f"/{path}", specs, validate_containers=True)
             if refused:
@@ -224,7 +225,7 @@ def _known(
     """Returns the state of a branch.
 
     Raises:
-        InvalidError: The branch has something else than the collection's first files.
+        InvalidError: The branch has other data than the collection's first files.
     """
     tip = None
     for snapshot in repository.ancestry(branch=branch):

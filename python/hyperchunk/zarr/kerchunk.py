@@ -45,7 +45,7 @@ def write_kerchunk(shown: Shown, path: PathLike, overwrite: bool, inline: int, r
 
 
 def _check_replaced(target: Path) -> None:
-    """Raises an error for a file or folder that is something else than references: it would be deleted. A link is
+    """Raises an error for a file or folder that is not one of references, since it would be deleted. A link is
     replaced, and its target stays.
     """
     if os.path.lexists(target) and not target.is_symlink() and not (target / ".zmetadata").is_file():
@@ -89,11 +89,11 @@ def _write_record(rows: list[Any], path: Path) -> None:
     import pyarrow as pa
     from pyarrow import parquet
 
-    places = [row if isinstance(row, list) else [None, 0, 0] for row in rows]
+    references = [row if isinstance(row, list) else [None, 0, 0] for row in rows]
     columns = {
-        "path": pa.array([place[0] for place in places], pa.string()),
-        "offset": pa.array([place[1] for place in places], pa.int64()),
-        "size": pa.array([place[2] for place in places], pa.int64()),
+        "path": pa.array([reference[0] for reference in references], pa.string()),
+        "offset": pa.array([reference[1] for reference in references], pa.int64()),
+        "size": pa.array([reference[2] for reference in references], pa.int64()),
     }
     if any(isinstance(row, str) for row in rows):
         raw = [base64.b64decode(row.removeprefix("base64:")) if isinstance(row, str) else None for row in rows]
@@ -138,19 +138,19 @@ def _of_array(array: ZarrArray, path: str, names: list[str], inline: int) -> tup
     used = 0
     told = array.source.first.attrs["_FillValue"] if "_FillValue" in array.attributes else None
     fill = None if told is None or array.strings else fill_v2(told, array.dtype)
-    # xarray takes a fill value for a marker of missing data, so that there is one only if the file says so.
+    # xarray treats a fill value as the marker of missing data, so only a `_FillValue` of the file becomes one.
     read = np.zeros((), array.dtype) if fill is None else np.asarray(told).reshape(-1)[0].astype(array.dtype)
     is_default = array.strings is None and np.asarray(array.fill, array.dtype).tobytes() == read.tobytes()
     absent: str | None = None
-    for place, found in array.places():
-        key = f"{path}/{'.'.join(map(str, place)) if place else '0'}"
+    for chunk_index, found in array.places():
+        key = f"{path}/{'.'.join(map(str, chunk_index)) if chunk_index else '0'}"
         if isinstance(found, Stored):
             entries.append((key, [names[found.number], found.offset, found.length]))
             continue
         if not found and is_default:
             continue
         if found or absent is None:
-            data = "base64:" + base64.b64encode(array.encoded(place)).decode()
+            data = "base64:" + base64.b64encode(array.encoded(chunk_index)).decode()
             absent = absent if found else data
         value = data if found else absent
         assert value is not None

@@ -31,7 +31,7 @@ def virtual_dataset(collection: Collection, group: str = "") -> VirtualDataset:
     if path not in tree.groups:
         raise KeyError(f"there is no group {group!r}")
     names = [to_url(name) for name in collection.files]
-    given: Any = collection  # which xarray's types do not have
+    given: Any = collection  # xarray's annotations do not allow it
     found = xarray.open_dataset(given, engine=HyperchunkBackendEntrypoint, group=path or None)
     virtual = {}
     for name in found.variables:
@@ -55,17 +55,18 @@ def virtual_dataset(collection: Collection, group: str = "") -> VirtualDataset:
 
 
 def _manifest(array: ZarrArray, names: list[str]) -> Any:
-    """Returns the places of the chunks; None if one of them must be encoded."""
+    """Returns the locations of the chunks; None if one of them must be encoded."""
     from virtualizarr.manifests import ChunkManifest
 
     grid = array.grid
     paths = np.empty(grid, np.dtypes.StringDType())
     offsets, lengths = np.zeros(grid, np.uint64), np.zeros(grid, np.uint64)
-    for place, found in array.places():
+    for chunk_index, found in array.places():
         if found is True:
             return None
         if isinstance(found, Stored):
-            paths[place], offsets[place], lengths[place] = names[found.number], found.offset, found.length
+            paths[chunk_index] = names[found.number]
+            offsets[chunk_index], lengths[chunk_index] = found.offset, found.length
     if not lengths.any():
         return ChunkManifest(entries={}, shape=grid)
     return ChunkManifest.from_arrays(paths=paths, offsets=offsets, lengths=lengths)

@@ -25,7 +25,7 @@ def array_metadata(array: ZarrArray) -> Any:
     from zarr.core.metadata.v3 import ArrayV3Metadata
 
     with warnings.catch_warnings():
-        # About codecs and datatypes that the specification does not have yet.
+        # zarr-python warns about codecs and data types that the specification lacks.
         warnings.simplefilter("ignore")
         data_type = _data_type(array)
         codecs: list[dict[str, Any]]

@@ -1,4 +1,4 @@
-"""Times of a collection in the units of its first file, where files count them in different ones."""
+"""Conversion of the times of a collection, whose units differ between files, to the units of the first file."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Times:
 
         from hyperchunk.xarray_engine import HyperchunkBackendEntrypoint
 
-        given: Any = self._collection  # which xarray's types do not have
+        given: Any = self._collection  # xarray's annotations do not allow it
         found = open_dataset(given, engine=HyperchunkBackendEntrypoint, group=variable.group.path.strip("/") or None)
         dates = found[variable.name].values
         attrs = netcdf.attributes(dataset.first)
@@ -76,7 +76,7 @@ class Times:
         tries = itertools.product((dataset.dtype, np.dtype(np.float64)), _spellings(str(units)))
         for dtype, spelling in tries:
             try:
-                # xarray spells the units in its own way, or takes finer ones, which do not decode to the same times.
+                # xarray spells units in its own way, or uses finer ones, which do not decode to the same times.
                 numbers, _, _ = encode_cf_datetime(dates, spelling, calendar or "standard", dtype)
                 values = np.asarray(numbers, dtype)
                 again = decode_cf_datetime(values, units, calendar)

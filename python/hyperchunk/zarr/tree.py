@@ -14,7 +14,7 @@ from hyperchunk.zarr.arrays import FileDataset, Source, Strings, ZarrArray
 from hyperchunk.zarr.attributes import attributes, without_odd_fill
 from hyperchunk.zarr.times import Times
 
-#: What is shown: a file that is open for reading, or a collection.
+#: A file that is open for reading, or a collection.
 Shown: TypeAlias = File | Collection
 
 
@@ -66,7 +66,7 @@ class Tree:
                 yield path, found
 
     def array(self, path: str) -> ZarrArray | None:
-        """Returns an array; None if there is none."""
+        """Returns an array; None if it does not exist."""
         if path not in self._arrays:
             self._arrays[path] = self._make(path)
         return self._arrays[path]
@@ -95,7 +95,7 @@ class Tree:
 
 
 def _named(group: netcdf.Group, path: str = "") -> Iterator[tuple[str, netcdf.Group]]:
-    """Iterates over a group and those below it that have names of Zarr."""
+    """Iterates over a group and those below it that have names that Zarr allows."""
     yield path, group
     for name, inner in group.groups():
         if _is_name(name, inner.path):
@@ -103,14 +103,14 @@ def _named(group: netcdf.Group, path: str = "") -> Iterator[tuple[str, netcdf.Gr
 
 
 def _is_name(name: str, path: str) -> bool:
-    """Returns whether Zarr takes a name; warns otherwise."""
+    """Returns whether Zarr allows a name; warns otherwise."""
     try:
         name.encode()
         fine = "\\" not in name and name.strip(".") != "" and not name.startswith("__") and name != "zarr.json"
     except UnicodeEncodeError:
         fine = False
     if not fine:
-        netcdf.left_out(path, "Zarr takes no such name")
+        netcdf.left_out(path, "Zarr does not allow this name")
     return fine
 
 

@@ -15,13 +15,13 @@ from hyperchunk.collection import Collection
 from hyperchunk.exceptions import ChangedError, InvalidError
 from hyperchunk.file import is_url
 
-#: Length of the head of a collection's file, and the place of its directory's length.
+#: Size in bytes of the head of a collection's file, and its bytes with the length of the directory.
 _HEAD_BYTES = 56
 _DIRECTORY = slice(12, 16)
 
 
 class Version(NamedTuple):
-    """Which version of a file was collected: the identity in the format of collections."""
+    """Version of a file when it was collected: its identity in the format of collections."""
 
     #: Path or URL.
     name: str
@@ -58,7 +58,7 @@ class Version(NamedTuple):
             found = path.stat()
         except OSError as error:
             raise ChangedError(f"cannot commit {path}: {error.strerror}; collect it again") from error
-        # Windows has another time under this name.
+        # On Windows, `st_ctime` is another time.
         compared = ("time", "changed") if os.name == "posix" else ("time",)
         wanted = {name: told for name, told in _times(self.text).items() if name in compared}
         given = {"time": found.st_mtime_ns, "changed": found.st_ctime_ns}
@@ -89,7 +89,7 @@ def versions(collection: Collection) -> list[Version]:
 
 
 def digest_versions(found: Sequence[Version], concat: str | int) -> str:
-    """Returns a digest of versions and of how they are joined."""
+    """Returns a digest of versions and of the dimension along which the files are joined."""
     lines = [repr(concat), *(f"{told.name}\n{told.size}\n{told.text}" for told in found)]
     return hashlib.sha256("\n".join(lines).encode("utf-8", "surrogateescape")).hexdigest()
 
@@ -119,7 +119,7 @@ def _nanoseconds(told: str) -> int:
 
 
 class _Reader:
-    """Numbers and texts of the format, one after another."""
+    """Reader of the numbers and texts of the format, in sequence."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -127,10 +127,10 @@ class _Reader:
 
     def number(self) -> int:
         found = 0
-        for place in range(math.ceil(64 / 7)):
+        for number in range(math.ceil(64 / 7)):
             byte = self._data[self._at]
             self._at += 1
-            found |= (byte & 0x7F) << (7 * place)
+            found |= (byte & 0x7F) << (7 * number)
             if byte < 0x80:
                 return found
         raise InvalidError("cannot read the collection: expected a number of 64 bits, got a longer one")

@@ -19,7 +19,7 @@ from hyperchunk.zarr.arrays import Strings, ZarrArray
 from hyperchunk.zarr.metadata import array_document
 from hyperchunk.zarr.tree import Shown, Tree
 
-#: Number of chunks that are fetched at once.
+#: Maximum number of chunks that are fetched at a time.
 _THREADS = 64
 _DOCUMENT = "zarr.json"
 
@@ -63,7 +63,7 @@ class HyperchunkStore(Store):
     # --- Contents ---
 
     def _documents(self) -> dict[str, bytes]:
-        """Returns the metadata of all groups and arrays, by key. A group repeats what is below it."""
+        """Returns the metadata of all groups and arrays, by key. A group's includes those below it."""
         with self._lock:
             if self._documents_found is None:
                 self._documents_found = {
@@ -88,14 +88,14 @@ class HyperchunkStore(Store):
         return {f"{path}/{_DOCUMENT}".strip("/"): document for path, document in found.items()}
 
     def _read(self, key: str) -> bytes | None:
-        """Returns the value of a key; None if there is none."""
+        """Returns the value of a key; None if it does not exist."""
         if key == _DOCUMENT or key.endswith(f"/{_DOCUMENT}"):
             return self._documents().get(key)
         found = self._chunk(key)
         return None if found is None else found[0].stored(found[1])
 
     def _chunk(self, key: str) -> tuple[ZarrArray, tuple[int, ...]] | None:
-        """Returns the array and the place of a chunk's key, ``PATH/c/0/1``; None for other keys."""
+        """Returns the array and the indices of the chunk with a key ``PATH/c/0/1``; None for other keys."""
         parts = key.split("/")
         at = len(parts)
         while at and parts[at - 1].isdecimal():
@@ -103,20 +103,21 @@ class HyperchunkStore(Store):
         if at == 0 or parts[at - 1] != "c":
             return None
         array = self._tree.array("/".join(parts[: at - 1]))
-        place = tuple(map(int, parts[at:]))
-        if array is None or len(place) != len(array.grid):
+        chunk_index = tuple(map(int, parts[at:]))
+        if array is None or len(chunk_index) != len(array.grid):
             return None
-        return (array, place) if all(index < count for index, count in zip(place, array.grid, strict=True)) else None
+        inside = all(index < count for index, count in zip(chunk_index, array.grid, strict=True))
+        return (array, chunk_index) if inside else None
 
     # --- The interface of a store ---
 
     async def get(self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None) -> Buffer | None:
-        """Returns the value of a key, or a part of it; None if there is none."""
+        """Returns the value of a key, or a part of it; None if it does not exist."""
         loop = asyncio.get_running_loop()
         try:
             data = await loop.run_in_executor(self._threads, self._read, key)
         except (KeyError, FileNotFoundError) as error:
-            # zarr-python takes these for keys that are not there.
+            # zarr-python would take these errors for missing keys.
             raise ReadError(f"cannot read {key} of {self!r}: {error}") from error
         return None if data is None else prototype.buffer.from_bytes(_part(data, byte_range))
 
@@ -143,15 +144,15 @@ class HyperchunkStore(Store):
 
     async def set(self, key: str, value: Buffer) -> None:
         """Raises an error: the store is read-only."""
-        raise UnsupportedError(f"cannot write {key}: the store is read-only; write with hyperchunk.edit")
+        raise UnsupportedError(f"cannot write {key}: the store is read-only; edit the HDF5 file with hyperchunk.open")
 
     async def set_partial_values(self, key_start_values: Iterable[tuple[str, int, Any]]) -> None:
         """Raises an error: the store is read-only."""
-        raise UnsupportedError("cannot write: the store is read-only; write with hyperchunk.edit")
+        raise UnsupportedError("cannot write: the store is read-only; edit the HDF5 file with hyperchunk.open")
 
     async def delete(self, key: str) -> None:
         """Raises an error: the store is read-only."""
-        raise UnsupportedError(f"cannot delete {key}: the store is read-only; write with hyperchunk.edit")
+        raise UnsupportedError(f"cannot delete {key}: the store is read-only; edit the HDF5 file with hyperchunk.open")
 
     async def list(self) -> AsyncIterator[str]:
         """Iterates over all keys."""
@@ -167,8 +168,8 @@ class HyperchunkStore(Store):
             start = f"{path}/c"
             if not start.startswith(prefix) and not prefix.startswith(start):
                 continue
-            for place, found in array.places():
-                key = "/".join([start, *map(str, place)])
+            for chunk_index, found in array.places():
+                key = "/".join([start, *map(str, chunk_index)])
                 if found is not False and key.startswith(prefix):
                     yield key
 

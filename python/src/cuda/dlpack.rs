@@ -27,7 +27,7 @@ pub(super) struct Element {
 }
 
 impl Element {
-    /// Makes the element type of a NumPy kind and size in bytes, if DLPack has it.
+    /// Returns the element type for a NumPy kind and a size in bytes, if DLPack has it.
     pub(super) fn new(kind: char, size: usize) -> Option<Self> {
         let (code, sizes): (u8, &[usize]) = match kind {
             'i' => (0, &[1, 2, 4, 8]),
@@ -41,7 +41,7 @@ impl Element {
         Some(Self { code, bits })
     }
 
-    /// True if this is the type of a NumPy kind and size in bytes.
+    /// Returns whether this is the type of a NumPy kind and size in bytes.
     pub(super) fn is(self, kind: char, size: u64) -> bool {
         usize::try_from(size).ok().and_then(|size| Self::new(kind, size)) == Some(self)
     }
@@ -106,7 +106,7 @@ pub(super) struct Tensor {
 }
 
 impl Tensor {
-    /// Makes a tensor of an array's elements in row-major order.
+    /// Creates a tensor of an array's elements in row-major order.
     pub(super) fn new(memory: Arc<DeviceMemory>, shape: &[i64], element: Element) -> Self {
         let mut stride = 1_i64;
         let mut strides: Vec<i64> = shape
@@ -137,8 +137,8 @@ impl Tensor {
     }
 }
 
-/// Makes a capsule with a tensor, versioned or of the older form. The consumer renames it and calls
-/// its deleter when done; otherwise the capsule's destructor deletes it.
+/// Creates a capsule with a tensor, in the versioned or the older form. The consumer renames it and calls the
+/// tensor's deleter when done; otherwise the capsule's destructor deletes the tensor.
 pub(super) fn capsule(
     py: Python<'_>,
     tensor: Tensor,
@@ -168,7 +168,7 @@ pub(super) fn capsule(
     if made.is_null() {
         // SAFETY: made above, and not shared.
         unsafe { if versioned { delete_versioned(pointer.cast()) } else { delete(pointer.cast()) } }
-        return Err(PyErr::take(py).unwrap_or_else(|| PyBufferError::new_err("no capsule could be made")));
+        return Err(PyErr::take(py).unwrap_or_else(|| PyBufferError::new_err("cannot create a capsule")));
     }
     // SAFETY: a new reference, owned here.
     let made = unsafe { Bound::from_owned_ptr(py, made) };

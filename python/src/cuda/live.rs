@@ -19,8 +19,8 @@ pub(super) fn computed_there(
     let dataset = wanted.dataset;
     if !dataset.is_live() {
         return Ok(Err(
-            "the processor decoded them: what is wanted is no box of chunks or of contiguous data of \
-                       one file, or is converted"
+            "the processor decoded them: the selection is not a box of chunks or of contiguous data of \
+                       one file, or its elements are converted"
                 .to_owned(),
         ));
     }
@@ -29,7 +29,7 @@ pub(super) fn computed_there(
     }
     let bytes = wanted.selection.count(dataset.dims())?.checked_mul(dataset.datatype().size);
     if bytes != Some(memory.bytes() as u64) {
-        let message = "a selection of more or fewer elements than its shape has";
+        let message = "the selection and the shape of the result have different numbers of elements";
         return Err(hyperchunk::Error::invalid(message).into());
     }
     let mut array = Array { wanted, context, memory, lent: None };
@@ -43,12 +43,12 @@ pub(super) fn computed_there(
     })
 }
 
-/// Destination of a live dataset.
+/// Destination array of a live dataset.
 struct Array<'a> {
     wanted: &'a Wanted<'a>,
     context: &'a Arc<Context>,
     memory: &'a DeviceMemory,
-    /// Memory of the worker, and the kernel that copies from it.
+    /// Memory that is lent to the worker, and the kernel that copies from it.
     lent: Option<(DeviceMemory, BlockCopier)>,
 }
 
@@ -82,7 +82,7 @@ impl Device for Array<'_> {
     fn place(&mut self, piece: &StoredPiece, block: &[u64]) -> Result<(), Failure> {
         let name = self.name();
         let Some((lent, placing)) = &mut self.lent else {
-            return Err(hyperchunk::Error::invalid("a block without memory").into());
+            return Err(hyperchunk::Error::invalid("no memory was lent for a block").into());
         };
         let shape = self.wanted.selection.shape(self.wanted.dataset.dims());
         let part = BlockPart {

@@ -59,8 +59,8 @@ impl DeviceArray {
 
     /// Report of the transfer, if chunks were copied as stored. Counts: bytes stored, bytes copied,
     /// bytes read by cuFile; chunks decoded by the GPU, by the processor, and by the processor
-    /// after the GPU failed; blocks computed by kernels. Seconds: reading, and on the GPU copying,
-    /// decompressing and arranging.
+    /// after the GPU failed or did not try; blocks computed by kernels. Seconds: reading, and on the
+    /// GPU copying, decompressing and arranging.
     #[getter]
     fn report(&self) -> Option<([u64; 7], [f64; 4])> {
         self.report.map(|report| {
@@ -107,8 +107,8 @@ impl DeviceArray {
     }
 }
 
-/// Reads a selection into the memory of a GPU. `kind` and `size` describe the elements after the
-/// conversion; `shape` is their extent.
+/// Reads a selection into the memory of a GPU. `element` is the kind and size in bytes of an element after
+/// the conversion; `shape` is the extent of the result.
 #[pyfunction]
 pub(crate) fn read_to_device(
     py: Python<'_>,
@@ -121,13 +121,14 @@ pub(crate) fn read_to_device(
 ) -> PyResult<DeviceArray> {
     let (kind, size) = element;
     let element = Element::new(kind, size).ok_or_else(|| {
-        PyValueError::new_err(format!("no elements of kind {kind:?} and {size} bytes on a GPU"))
+        PyValueError::new_err(format!("a GPU array cannot have elements of kind {kind:?} and {size} bytes"))
     })?;
     let found = py.detach(|| {
         let selection = selection.within(dataset.0.dims())?;
         let bytes =
             shape.iter().try_fold(size, |bytes, extent| bytes.checked_mul(usize::try_from(*extent).ok()?));
-        let bytes = bytes.ok_or_else(|| hyperchunk::Error::limit("more bytes than there are addresses"))?;
+        let bytes =
+            bytes.ok_or_else(|| hyperchunk::Error::limit("the result is larger than the address space"))?;
         let wanted = read::Wanted { dataset: &dataset.0, selection: &selection, conversion, element, bytes };
         read::read(&wanted, device)
     });

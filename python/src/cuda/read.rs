@@ -77,9 +77,10 @@ fn decoded_there(
     let Some(found) = dataset.stored_box(wanted.selection)? else { return Ok(None) };
     let elements = found.shape.iter().try_fold(1_u64, |count, extent| count.checked_mul(*extent));
     if elements.and_then(|count| count.checked_mul(element as u64)) != Some(memory.bytes() as u64) {
-        return Err(
-            hyperchunk::Error::invalid("a selection of more or fewer elements than its shape has").into()
-        );
+        return Err(hyperchunk::Error::invalid(
+            "the selection and the shape have different numbers of elements",
+        )
+        .into());
     }
     let threads = dataset.object().file().options().threads;
     let mut options = Options { nvcomp: nvcomp(context), threads, ..Options::default() };
@@ -168,7 +169,7 @@ impl StoredAs<'_> {
         Ok(report)
     }
 
-    /// Groups pieces that are fetched together.
+    /// Groups the pieces that are fetched together.
     fn groups(&self) -> Vec<Range<usize>> {
         let (mut groups, mut start, mut bytes) = (Vec::new(), 0, 0_u64);
         for (number, piece) in self.found.pieces.iter().enumerate() {
@@ -211,7 +212,7 @@ impl Fetched {
     /// Copies the bytes from `offset` on, which must be inside one chunk.
     fn read(&self, offset: u64, to: &mut [u8]) -> hyperchunk_cuda::Result<()> {
         let before = self.0.partition_point(|(start, _)| *start <= offset);
-        // The nearest chunk that starts before; chunks overlap only in damaged files.
+        // The nearest chunk that starts at or before the offset; chunks overlap only in damaged files.
         let found = self.0.get(..before).unwrap_or_default().iter().rev().find_map(|(start, bytes)| {
             let from = usize::try_from(offset - start).ok()?;
             bytes.get(from..from.checked_add(to.len())?)
@@ -229,7 +230,7 @@ impl Fetched {
     }
 }
 
-/// Loads nvCOMP once, if it is available. Without it, processors decompress; that is no error.
+/// Loads nvCOMP once, if it is available. Without it, processors decompress; that is not an error.
 fn nvcomp(context: &Context) -> Option<&'static Nvcomp> {
     static FOUND: OnceLock<Option<Nvcomp>> = OnceLock::new();
     let load = || {
@@ -241,15 +242,16 @@ fn nvcomp(context: &Context) -> Option<&'static Nvcomp> {
     FOUND.get_or_init(load).as_ref()
 }
 
-/// Loads cuFile, if it reads straight into GPU memory. If it would copy, our own path is as good.
+/// Loads cuFile, if it reads straight into GPU memory. If it copied through host memory, our own path would
+/// be as good.
 fn cufile(context: &Context) -> Option<&'static CuFile> {
     static FOUND: OnceLock<Option<CuFile>> = OnceLock::new();
     let load = || CuFile::load(context, None).ok().filter(|cufile| cufile.mode() == Mode::Direct);
     FOUND.get_or_init(load).as_ref()
 }
 
-/// Returns the size of the numbers whose bytes must be reversed, if that alone turns stored
-/// elements into the wanted ones.
+/// Returns the size of the numbers whose bytes must be reversed, if that alone converts stored elements to
+/// the requested ones.
 fn reversed(stored: &Datatype, wanted: Element) -> Option<usize> {
     match &stored.class {
         Class::Array { base, .. } => reversed(base, wanted),
@@ -289,7 +291,7 @@ fn decoded_here(wanted: &Wanted<'_>, stream: &Stream, memory: &DeviceMemory) -> 
         let count = usize::try_from(part.count(dataset.dims())?).unwrap_or(usize::MAX);
         let length = count.saturating_mul(size);
         if length > memory.bytes().saturating_sub(offset) {
-            return Err(hyperchunk::Error::invalid("a selection of more elements than its shape has").into());
+            return Err(hyperchunk::Error::invalid("the selection has more elements than the shape").into());
         }
         buffer.resize(length, 0);
         match conversion {
@@ -302,7 +304,7 @@ fn decoded_here(wanted: &Wanted<'_>, stream: &Stream, memory: &DeviceMemory) -> 
         offset += length;
     }
     if offset != memory.bytes() {
-        return Err(hyperchunk::Error::invalid("a selection of fewer elements than its shape has").into());
+        return Err(hyperchunk::Error::invalid("the selection has fewer elements than the shape").into());
     }
     Ok(())
 }

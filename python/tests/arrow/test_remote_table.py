@@ -74,7 +74,7 @@ def test_remote_tables(server: Server, folder: Path, options: dict[str, str]) ->
         table.select(["nope"])
     with pytest.raises(hyperchunk.HyperchunkError, match="does not answer"):
         RemoteTable("grpc://127.0.0.1:9/a.h5", network={"retries": 0})
-    with pytest.raises(hyperchunk.HyperchunkError, match="is yes or no"):
+    with pytest.raises(hyperchunk.HyperchunkError, match="must be yes or no"):
         RemoteTable(url, storage_options={"local": "perhaps"})
 
 

@@ -401,7 +401,7 @@ def test_a_fault_while_a_log_is_sent_is_an_error(bucket: Path, reach: Reach, pro
 def test_refusals(bucket: Path, reach: Reach, proxy: s3server.Proxy, tmp_path: Path) -> None:
     run = create(bucket, reach())
     for options in ({"segments": "arrow"}, {"memory": MIB}, {"sync": "record"}):
-        with pytest.raises(errors.UnsupportedError, match="not in an object store"):
+        with pytest.raises(errors.UnsupportedError, match="not supported in an object store"):
             run.writer(**options)
     with run.writer() as writer:
         writer.write("/rows", (0, 0), value(range(1)))

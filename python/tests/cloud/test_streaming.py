@@ -203,7 +203,7 @@ def test_refusals(create: Create, proxy: s3server.Proxy, bucket: Path) -> None:
         hyperchunk.open(f"s3://{bucket.name}/a.h5", "w", storage_options=wrong)
     with pytest.raises(errors.UnsupportedError, match="web servers"):
         hyperchunk.open(f"{proxy.endpoint}/{bucket.name}/a.h5", "w")
-    with pytest.raises(errors.HyperchunkError, match="names no object"):
+    with pytest.raises(errors.HyperchunkError, match="contains no object"):
         hyperchunk.open("s3://no-key", "w")
 
 

@@ -362,7 +362,7 @@ def dynamic_dataset():
         ("out[0].id = 256", "256 does not fit into 1 bytes"),
         ("out[0].id = -1", "-1 does not fit into 1 bytes"),
         ("out[0].name = b'12345'", "5 bytes do not fit into a string of 4"),
-        ("out[0] = (1,)", "1 values for 2 members"),
+        ("out[0] = (1,)", "expected 2 values, one for each member, got 1"),
         ("lib.getData('Dataset1')[0].temperature = 1", "this dataset is an input and cannot be written"),
     ],
 )

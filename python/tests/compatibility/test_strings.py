@@ -315,7 +315,7 @@ def test_a_string_that_is_shared_many_times_is_bounded(tmp_path: Path, config: P
     [
         ('lib.setString(a[0], b"x")', "this dataset is an input and cannot be written"),
         ('a[0] = b"x"', "this dataset is an input and cannot be written"),
-        ('out[0] = b"12345"', "5 bytes do not fit into a string of 4; lib.setString cuts them off"),
+        ('out[0] = b"12345"', "5 bytes do not fit into a string of 4; lib.setString truncates them"),
         ("out[0] = 5", "a string takes bytes or str, not int"),
         ("out[4]", "index 4 is outside the dataset's 4 elements"),
         ("lib.setString(b'x', b'x')", "lib.setString needs a string of an output"),

@@ -124,7 +124,7 @@ PYTHON: dict[str, tuple[str | None, bool]] = {
     "long_error": ("ValueError: eee", False),
     "settrace": (FILE, True),
     "pickle": (rf"ImportError|{STOPPED}", True),
-    "junk": ("a message that makes no sense", False),
+    "junk": ("invalid message", False),
     "replace_lib": (None, False),
 }
 PYTHON_EARLY = (
@@ -181,7 +181,7 @@ LUA: dict[str, tuple[str | None, bool]] = {
     "escapes": (r"52;c", False),
     "long_error": (r"eeee", False),
     "jit_on": (rf"{STOPPED}|^value$", False),
-    "junk": ("a message that makes no sense", False),
+    "junk": ("invalid message", False),
     "close_socket": (GONE, False),
 }
 LUA_EARLY = ("read_file", "create", "tcp", "system", "fork", "execve", "spin", "sleep", "table_bomb", "_exit", "junk")
@@ -268,12 +268,12 @@ CPP: dict[str, tuple[str | None, bool]] = {
     "_exit": (GONE, False),
     "exit_loop": (LATE, True),
     "throw_int": ("std::exception", False),
-    "junk": ("a message that makes no sense", False),
+    "junk": ("invalid message", False),
     "large_junk": ("a message of 100000 bytes", False),
     "forged_ready": ("out of turn", False),
     "forged_undecoded": ("out of turn", False),
     "forged_done_spin": (None, False),
-    "sent_descriptors": ("makes no sense", False),
+    "sent_descriptors": ("invalid message", False),
     "close_socket": (GONE, False),
     "escapes": ("52;c", False),
     "long_error": ("eeee", False),

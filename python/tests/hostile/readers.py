@@ -161,7 +161,7 @@ function dynamic_dataset()
 end
 """
     header = make(FFI + source, "lua", Slot("out", "double", (4000,)))
-    taken = "does not take what it is sent|out of turn"
+    taken = "does not receive the messages|out of turn"
     start = time.monotonic()
     refused(write(folder, header | {"blockwise": True, "chunk": [4]}), taken)
     assert time.monotonic() - start < cases.LIMIT + 8

@@ -150,7 +150,7 @@ import hyperchunk
 try:
     print(float(hyperchunk.open("/tmp/scratch/store.h5")["a"][3]))
 except hyperchunk.exceptions.HyperchunkError as error:
-    print("refused" if "what lies beside the file" in str(error) else error)
+    print("refused" if "cannot use the companion of the file" in str(error) else error)
 """
 
 
@@ -160,7 +160,7 @@ def a_store_of_somebody_else() -> None:
     folder.mkdir()
     os.chown(folder, STRANGER, STRANGER)
     done = run(OWNER, STORE)
-    if done.returncode == 0 or "what lies beside the file" not in done.stderr:
+    if done.returncode == 0 or "cannot use the companion of the file" not in done.stderr:
         raise NotKeptError(f"a store was begun in a folder of somebody else: {done}")
     folder.rmdir()
     expect(run(OWNER, STORE), "")
@@ -325,13 +325,13 @@ def a_journal_of_somebody_else() -> None:
     expect(run(STRANGER, STOPPED, str(new)), "")
     done = run(OWNER, RECOVER)
     # The stranger's journal may even be unreadable for others.
-    refused = "what lies beside the file" in done.stderr or "Permission denied" in done.stderr
+    refused = "cannot use the companion of the file" in done.stderr or "Permission denied" in done.stderr
     if done.stdout.strip() != "1" or not refused or new.exists():
         raise NotKeptError(f"somebody else's journal is used: {done}")
     for left in SCRATCH.glob("new.h5.*"):
         left.chmod(0o666)
     done = run(OWNER, RECOVER)
-    if done.stdout.strip() != "1" or "what lies beside the file" not in done.stderr or new.exists():
+    if done.stdout.strip() != "1" or "cannot use the companion of the file" not in done.stderr or new.exists():
         raise NotKeptError(f"somebody else's journal is used: {done}")
     for left in SCRATCH.glob("new.h5.*"):
         left.unlink()
@@ -350,7 +350,7 @@ try:
     hyperchunk.restructure("/tmp/scratch/data.h5", "/temperature", order="column")
     print("made")
 except hyperchunk.HyperchunkError as error:
-    print("refused" if "what lies beside the file" in str(error) else error)
+    print("refused" if "cannot use the companion of the file" in str(error) else error)
 """
     for user, mode in ((STRANGER, 0o755), (OWNER, 0o777)):
         shutil.rmtree(folder, ignore_errors=True)
@@ -369,7 +369,7 @@ try:
         file.create_dataset("a" + str(len(file)), data=np.full(40, 7.0), chunks=(10,))
     print("written")
 except (OSError, RuntimeError) as error:
-    refused = "what lies beside the file" in str(error) or "symbolic link" in str(error)
+    refused = "cannot use the companion of the file" in str(error) or "symbolic link" in str(error)
     print("refused" if refused else error)
 """
 
@@ -436,7 +436,8 @@ def no_log_begins_in_a_folder_of_somebody_else() -> None:
             if left or store.exists():
                 raise NotKeptError(f"{options}: a log was begun: {left}, {store.exists()}")
             done = run(OWNER, STORE)
-            if done.returncode == 0 or "what lies beside the file" not in done.stderr or list(beside.iterdir()):
+            used = "cannot use the companion of the file" not in done.stderr
+            if done.returncode == 0 or used or list(beside.iterdir()):
                 raise NotKeptError(f"a store was begun in a folder of somebody else: {done}")
             if target is None:
                 beside.rmdir()

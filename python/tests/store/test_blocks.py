@@ -128,7 +128,7 @@ def test_a_skeleton_has_room_for_so_many_blocks(tmp_path: Path) -> None:
                 writer.write(name, tuple(s.start for s in part), values[part])
     epoch = run.commit()
     assert epoch is not None
-    assert list(epoch.unlinked.values()) == ["more pieces than plain HDF5 can be shown"]
+    assert list(epoch.unlinked.values()) == ["more pieces than external files or virtual datasets can describe"]
     with h5py.File(path) as f:
         for name in names:
             if f"/{name}" in epoch.unlinked:

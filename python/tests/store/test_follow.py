@@ -81,7 +81,7 @@ def test_the_dataset_may_be_in_the_predicate(tmp_path: Path) -> None:
     assert found == list(range(13, 100))
     assert run.follow("0 <= value(/ocean/deep/t) < 1", timeout=0) is not None
     for wrong, message in [
-        ("max(t) > 1", "which dataset"),
+        ("max(t) > 1", "ambiguous name"),
         ("max(x) > 1", "no dataset"),
         ("max(/h) > 1", "no dataset"),
     ]:
@@ -154,6 +154,6 @@ def test_the_command_ends_when_writers_are_done(busy: store.Store, tmp_path: Pat
     assert re.search(r"^\[\d*[49], 9\]  49, writer [0-9a-f]{32}$", shown, re.MULTILINE)
     assert shown.splitlines()[-1].endswith("(done)")
     wrong = subprocess.run([*command[:4], "max > 3"], capture_output=True, text=True, check=False)
-    assert "no dataset is named" in wrong.stderr
+    assert "expected the name of a dataset" in wrong.stderr
     wrong = subprocess.run([*command[:4], "/ocean/x", "value > 3"], capture_output=True, text=True, check=False)
     assert "dataset /ocean/x not found" in wrong.stderr

@@ -194,13 +194,13 @@ def test_another_kind_of_object_in_an_additive_image_is_a_conflict(tmp_path: Pat
     run = first(path)
     with run.writer() as writer:
         writer.structure["about"] = 5
-    with pytest.raises(Exception, match=r"two different things of one name.*nothing was committed"):
+    with pytest.raises(Exception, match=r"different objects or links of the same name.*nothing was committed"):
         run.commit()
-    with pytest.warns(store.StoreWarning, match="/about: two different things"):
+    with pytest.warns(store.StoreWarning, match="/about: different objects"):
         epoch = run.commit(on_conflict="warn")
     assert epoch is not None
     assert [(conflict.path, conflict.what) for conflict in epoch.conflicts] == [
-        ("/about", "two different things of one name")
+        ("/about", "different objects or links of the same name")
     ]
 
 

@@ -169,7 +169,7 @@ def test_many_writers_append_to_one_dataset(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="rows"):
         writer["rows"].append(np.zeros((2, 4)))
     fixed = writer.create_dataset("fixed", (3,), "i4")
-    with pytest.raises(hyperchunk.exceptions.InvalidError, match="without a bound"):
+    with pytest.raises(hyperchunk.exceptions.InvalidError, match="must be unlimited"):
         fixed.append([1])
 
 

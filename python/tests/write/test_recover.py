@@ -98,7 +98,7 @@ def test_unfinished_file_whose_place_is_taken(tmp_path: Path, capfd: pytest.Capt
     kill_writer(path, flush="")
     put(path)
     assert run("recover", path) == 1
-    assert "was put there or changed since" in capfd.readouterr().err
+    assert "was created or changed since" in capfd.readouterr().err
     with h5py.File(path) as file:
         assert list(file) == ["precious"]
     path.rename(tmp_path / "precious.h5")

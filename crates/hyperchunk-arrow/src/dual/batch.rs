@@ -20,8 +20,8 @@ pub(super) struct BodyRange {
     pub(super) length: u64,
 }
 
-/// Encodes the message of a batch of `rows` rows: for each column its type and the place of its data.
-/// `length` is the size of the whole message including its prefix; it is padded with zeros.
+/// Encodes the message of a record batch of `rows` rows, whose columns have these types and ranges of the
+/// body. `length` is as for [`frame_message`].
 pub(super) fn message(
     rows: u64,
     columns: &[(&DataType, BodyRange)],
@@ -33,7 +33,7 @@ pub(super) fn message(
         describe(data_type, rows, *place, &mut nodes, &mut buffers)?;
     }
     let mut builder = FlatBufferBuilder::new();
-    // Fields that are zero take space, too: the size of a message depends on its columns alone.
+    // Default values are written, too, so that the size of a message depends only on its columns.
     builder.force_defaults(true);
     let (nodes, buffers) = (builder.create_vector(&nodes), builder.create_vector(&buffers));
     let batch = RecordBatchArgs {
@@ -55,12 +55,14 @@ pub(super) fn message(
     frame_message(builder.finished_data(), length)
 }
 
-/// Adds the prefix to a message, and pads it to `length` bytes, or to a multiple of eight if that is 0.
+/// Adds the prefix to a message, and pads both with zeros to `length` bytes, or to a multiple of eight if
+/// `length` is 0.
 pub(super) fn frame_message(message: &[u8], length: usize) -> Result<Vec<u8>> {
     let whole = if length == 0 { (message.len() + 8).next_multiple_of(8) } else { length };
     let size = whole.checked_sub(8).filter(|size| *size >= message.len());
     let size = size.and_then(|size| i32::try_from(size).ok());
-    let size = size.ok_or_else(|| Error::limit("an Arrow message larger than the place for it"))?;
+    let size =
+        size.ok_or_else(|| Error::limit("an Arrow message is larger than the space reserved for it"))?;
     let mut bytes = Vec::with_capacity(whole);
     bytes.extend(CONTINUATION);
     bytes.extend(size.to_le_bytes());
@@ -99,22 +101,24 @@ pub(super) fn width(data_type: &DataType) -> Result<usize> {
         DataType::FixedSizeBinary(width) => usize::try_from(*width).ok(),
         other => other.primitive_width(),
     };
-    width.ok_or_else(|| {
-        Error::unsupported(format!("values of the Arrow type {data_type} do not lie one by one"))
-    })
+    width
+        .ok_or_else(|| Error::unsupported(format!("values of the Arrow type {data_type} have no fixed size")))
 }
 
-/// Returns the stored bytes of some values of an array.
+/// Returns the bytes of the values `first..first + count` of an array.
+///
+/// # Errors
+/// Unsupported if one of them is null.
 pub(super) fn stored(data: &ArrayData, first: usize, count: usize) -> Result<&[u8]> {
     let too_large = || Error::limit("an array larger than memory");
     let first_here = first.checked_add(data.offset()).ok_or_else(too_large)?;
     if let Some(nulls) = data.nulls()
         && nulls.slice(first, count).null_count() > 0
     {
-        let message = "null values: HDF5 has none; fill them, or store what is valid in a column of its own";
+        let message = "null values: HDF5 has none; fill them, or store the validity in a column of its own";
         return Err(Error::unsupported(message));
     }
-    let wrong = || Error::invalid("an array with fewer values than it says");
+    let wrong = || Error::invalid("an array has fewer values than its length");
     if let DataType::FixedSizeList(_, size) = data.data_type() {
         let size = usize::try_from(*size).map_err(|_| wrong())?;
         let (from, count) = (first_here.checked_mul(size), count.checked_mul(size));

@@ -22,24 +22,25 @@ const MAX_FOOTER_BYTES: u64 = 1 << 30;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CheckReport {
-    /// Reasons for which it is not an Arrow file, or differs from its HDF5 side. Empty if it is consistent.
+    /// Reasons why the file is not an Arrow file, or its Arrow side differs from its HDF5 side; empty if both
+    /// agree.
     pub problems: Vec<String>,
-    /// True if the file was made as a dual file.
+    /// True if the file begins as a dual file does: with a user block that has Arrow's magic number.
     pub is_dual: bool,
     /// The group of the columns, if the footer can be read.
     pub group: Option<String>,
     /// The columns.
     pub columns: Vec<String>,
-    /// The number of rows in the footer's row groups.
+    /// The number of rows in the footer's row groups, up to the first problem.
     pub rows: u64,
     /// The number of row groups.
     pub row_groups: usize,
-    /// The number of commits.
+    /// The number of commits, if the footer can be read.
     pub generation: Option<u64>,
 }
 
 impl CheckReport {
-    /// Returns whether both sides are the same.
+    /// Returns whether both sides agree.
     #[must_use]
     pub fn is_current(&self) -> bool {
         self.problems.is_empty()
@@ -74,7 +75,7 @@ fn checked(path: &Path) -> Result<CheckReport> {
     let start = part(&mut bytes, 0, 8.min(size))?;
     checked.is_dual = base >= 512 && start == MAGIC;
     if !checked.is_dual {
-        return problem(&mut checked, "the file was not made to be Arrow, too: it does not begin so");
+        return problem(&mut checked, "not a dual file: it does not begin as an Arrow file");
     }
     let end = part(&mut bytes, size - 10, 10)?;
     let (length, ending) = end.split_at(4);
@@ -88,7 +89,7 @@ fn checked(path: &Path) -> Result<CheckReport> {
     }
     let length = length.iter().rev().fold(0, |length: u64, byte| length << 8 | u64::from(*byte));
     if length > MAX_FOOTER_BYTES || length + 18 > size {
-        return problem(&mut checked, "the footer has no possible size");
+        return problem(&mut checked, "the footer's size is invalid");
     }
     let footer = part(&mut bytes, size - 10 - length, length)?;
     let changed = "the attributes, the extent or the storage of a column were changed since the last commit: the footer \
@@ -106,7 +107,7 @@ fn checked(path: &Path) -> Result<CheckReport> {
     checked.generation = entry(GENERATION).and_then(|text| text.parse().ok());
     checked.group = entry(GROUP);
     if entry(DUAL).as_deref() != Some(VERSION) {
-        return problem(&mut checked, "the footer is not one of a file that is HDF5, too");
+        return problem(&mut checked, "the footer was not written for a dual file");
     }
     if entry(END).and_then(|text| text.parse().ok()) != Some(size) || size != base + file.superblock().end {
         return problem(&mut checked, "the footer was written for a file of another size");
@@ -122,17 +123,17 @@ fn checked(path: &Path) -> Result<CheckReport> {
         let offset = u64::try_from(block.offset()).unwrap_or(u64::MAX);
         let metadata = u64::try_from(block.metaDataLength()).unwrap_or(u64::MAX);
         if metadata > MAX_FOOTER_BYTES || offset.checked_add(metadata).is_none_or(|end| end > size) {
-            return problem(&mut checked, "a row group beyond the file");
+            return problem(&mut checked, "a row group extends past the end of the file");
         }
         let message = part(&mut bytes, offset, metadata)?;
-        match compared(&message, offset + metadata, checked.rows, number, &columns, base) {
+        match compared(&message, offset + metadata, checked.rows, &columns, base) {
             Ok(rows) => checked.rows += rows,
             Err(error) => return problem(&mut checked, &format!("row group {number}: {}", error.message())),
         }
     }
     if let Some(column) = columns.iter().find(|column| column.rows() != checked.rows) {
         let what = format!(
-            "column {:?} has {} rows, of which Arrow's footer leads to {}",
+            "column {:?} has {} rows, but Arrow's footer has {}",
             column.field.name(),
             column.rows(),
             checked.rows
@@ -180,12 +181,12 @@ impl Hdf5Column {
                 && column.field.metadata().get(types::metadata::DTYPE)
                     == field.metadata().get(types::metadata::DTYPE);
             if !same {
-                return Err(Error::invalid(format!("column {:?} has another type", field.name())));
+                return Err(Error::invalid(format!("column {:?} has a different type", field.name())));
             }
             // Only the text is compared: it is equal for equal attributes.
             let told = |field: &Field| field.metadata().get(types::metadata::ATTRIBUTES_JSON).cloned();
             if told(&column.described(&column.field)?) != told(field) {
-                return Err(Error::invalid(format!("column {:?} has other attributes", field.name())));
+                return Err(Error::invalid(format!("column {:?} has different attributes", field.name())));
             }
             Ok(column)
         });
@@ -201,7 +202,7 @@ impl Hdf5Column {
         let column = ColumnType::new(name, dataset.datatype(), cell, &conversion())
             .map_err(|error| of(error.message().into()))?;
         let Some(alignment) = column.zero_copy() else {
-            return Err(of("its values are not stored as Arrow has them".into()));
+            return Err(of("its values are not stored in Arrow's format".into()));
         };
         batch::message(0, &[(column.field().data_type(), BodyRange { offset: 0, length: 0 })], 0, 0)
             .map_err(|error| of(error.message().into()))?;
@@ -209,7 +210,7 @@ impl Hdf5Column {
             return Err(of("it is compressed".into()));
         }
         if !dataset.external().is_empty() || dataset.store().is_some() {
-            return Err(of("its data lie in other files".into()));
+            return Err(of("its data are in other files".into()));
         }
         let rows = dataset.dims().first().copied().unwrap_or(0);
         let row_size = column.row_size() as u64;
@@ -219,7 +220,7 @@ impl Hdf5Column {
             Layout::Contiguous { .. } => return Err(of("its data were never written".into())),
             Layout::Chunked(chunked) => {
                 let Some((height, rest)) = chunked.dims.split_first() else {
-                    return Err(of("no chunks".into()));
+                    return Err(of("its chunks have no dimensions".into()));
                 };
                 if rest != cell {
                     return Err(of("its chunks are not made of whole rows".into()));
@@ -232,15 +233,15 @@ impl Hdf5Column {
                 }
                 (chunks.iter().map(|chunk| chunk.address).collect(), Some(*height))
             }
-            Layout::Compact { .. } => return Err(of("its data lie in its header".into())),
-            Layout::Virtual { .. } => return Err(of("its data lie in other datasets".into())),
+            Layout::Compact { .. } => return Err(of("its data are in its object header".into())),
+            Layout::Virtual { .. } => return Err(of("its data are in other datasets".into())),
         };
         let size = chunk.unwrap_or(rows).checked_mul(row_size);
         let end = dataset.object().file().superblock().end;
         let inside =
             |start: &u64| size.and_then(|size| start.checked_add(size)).is_some_and(|last| last <= end);
         if !starts.iter().all(inside) {
-            return Err(of("its data lie beyond the end of the file".into()));
+            return Err(of("its data extend past the end of the file".into()));
         }
         let field = (**column.field()).clone();
         Ok(Self { field, dataset, row_size, starts, chunk, alignment: alignment as u64 })
@@ -253,7 +254,7 @@ impl Hdf5Column {
         Ok(field.clone().with_metadata(metadata))
     }
 
-    /// Returns the address of the values of some rows, if they are contiguous.
+    /// Returns the address of the rows `first..first + rows`, if they are contiguous.
     pub(super) fn place(&self, first: u64, rows: u64) -> Option<u64> {
         match self.chunk {
             None => self.starts.first()?.checked_add(first.checked_mul(self.row_size)?),
@@ -266,19 +267,12 @@ impl Hdf5Column {
 }
 
 /// Compares the message of a row group with the expected one; returns its number of rows.
-fn compared(
-    message: &[u8],
-    body: u64,
-    first: u64,
-    number: usize,
-    columns: &[Hdf5Column],
-    base: u64,
-) -> Result<u64> {
-    let wrong = |what: &str| Error::corrupt(format!("its message {what} ({number})"));
+fn compared(message: &[u8], body: u64, first: u64, columns: &[Hdf5Column], base: u64) -> Result<u64> {
+    let wrong = |what: &str| Error::corrupt(format!("its message {what}"));
     let inner = message.get(8..).ok_or_else(|| wrong("is too short"))?;
     let found = arrow_ipc::root_as_message(inner).map_err(|_| wrong("is damaged"))?;
-    let header = found.header_as_record_batch().ok_or_else(|| wrong("is none of a record batch"))?;
-    let rows = u64::try_from(header.length()).map_err(|_| wrong("has no possible length"))?;
+    let header = found.header_as_record_batch().ok_or_else(|| wrong("is not a record batch"))?;
+    let rows = u64::try_from(header.length()).map_err(|_| wrong("has an invalid length"))?;
     let mut places = Vec::new();
     for column in columns {
         let end = first.checked_add(rows).filter(|end| *end <= column.rows());
@@ -286,7 +280,7 @@ fn compared(
             .and_then(|_| column.place(first, rows))
             .and_then(|start| start.checked_add(base)?.checked_sub(body));
         let start = start
-            .ok_or_else(|| Error::corrupt(format!("column {:?} has other rows", column.field.name())))?;
+            .ok_or_else(|| Error::corrupt(format!("column {:?} has different rows", column.field.name())))?;
         places.push((
             column.field.data_type(),
             BodyRange { offset: start, length: rows.saturating_mul(column.row_size) },
@@ -295,7 +289,7 @@ fn compared(
     let expected = batch::message(rows, &places, 0, 0)?;
     let expected = expected.get(8..).and_then(|inner| arrow_ipc::root_as_message(inner).ok());
     let expected = expected.as_ref().and_then(arrow_ipc::Message::header_as_record_batch);
-    let expected = expected.ok_or_else(|| wrong("cannot be made"))?;
+    let expected = expected.ok_or_else(|| wrong("cannot be compared"))?;
     let nodes = |batch: &arrow_ipc::RecordBatch<'_>| {
         batch.nodes().into_iter().flatten().map(|node| (node.length(), node.null_count())).collect::<Vec<_>>()
     };
@@ -306,7 +300,7 @@ fn compared(
             .collect::<Vec<_>>()
     };
     if nodes(&header) != nodes(&expected) || buffers(&header) != buffers(&expected) {
-        return Err(Error::corrupt("the values lie elsewhere"));
+        return Err(Error::corrupt("its buffers are not the data of HDF5's datasets"));
     }
     Ok(rows)
 }

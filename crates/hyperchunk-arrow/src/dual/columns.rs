@@ -55,7 +55,7 @@ impl NewFile {
             return Err(Error::invalid(format!("{:?} cannot be the path of a group", options.group)));
         }
         if columns.is_empty() {
-            return Err(Error::invalid("a table without columns"));
+            return Err(Error::invalid("a table needs at least one column"));
         }
         let mut known = HashSet::new();
         if let Some(twice) = columns.iter().find(|column| !known.insert(&*column.name)) {
@@ -117,7 +117,8 @@ pub(super) fn conversion() -> ConversionOptions {
     ConversionOptions { strings: Strings::Stored, ..ConversionOptions::default() }
 }
 
-/// Returns whether both types have values of equal width, and equally many per row, lists included.
+/// Returns whether values of both types have the same width, and their rows the same number of values, nested
+/// lists included.
 fn same_bytes(left: &DataType, right: &DataType) -> bool {
     let mut flat = [left, right].map(|data_type| {
         let (mut inner, mut count) = (data_type, 1_i64);

@@ -23,7 +23,7 @@ use std::sync::Arc;
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct FixOptions {
-    /// The group of the columns; by default the one that the file was made with, or the root group.
+    /// The group of the columns; by default the group that the file's schema names, or the root group.
     pub group: Option<String>,
     /// The columns, in their order; by default all datasets of the group that can be columns.
     pub columns: Option<Vec<String>>,
@@ -43,12 +43,12 @@ pub struct FixReport {
     pub changed: bool,
 }
 
-/// Gives a file an Arrow footer, in place: its columns are its present datasets. Data stay where they are,
-/// except values that are not aligned, which are copied to the end of the file. If this process is killed,
-/// the HDF5 side is unchanged.
+/// Adds an Arrow footer to a file, in place, with its present datasets as columns. Data keep their addresses,
+/// except misaligned values, which are copied to the end of the file. If this process is killed, the HDF5
+/// side is unchanged.
 ///
 /// # Errors
-/// Unsupported if that needs a copy ([`fix_to`]); as [`Writer::adopt`].
+/// Unsupported if the file has to be copied ([`fix_to`]); as [`Writer::adopt`].
 pub fn fix(path: impl AsRef<Path>, options: &FixOptions) -> Result<FixReport> {
     let path = path.as_ref();
     fixed(path, options).map_err(|error| error.file(path.display()))
@@ -192,7 +192,7 @@ fn columns(
             first
         });
     }
-    // A dataset as long as the previous columns is also a column.
+    // A new dataset becomes a column if it has as many rows as the previous columns.
     let known = |column: &Hdf5Column| old.contains(column.field.name());
     let rows = columns.iter().find(|column| known(column)).map(Hdf5Column::rows);
     if let Some(rows) = rows.filter(|_| options.columns.is_none()) {
@@ -212,7 +212,7 @@ fn columns(
     if let Some(other) = columns.iter().find(|column| column.rows() != rows) {
         let (first, other_name) = (columns[0].field.name(), other.field.name());
         let message = format!(
-            "datasets {first:?} and {other_name:?} have {rows} and {} rows: say which are the columns (--columns)",
+            "datasets {first:?} and {other_name:?} have {rows} and {} rows: choose the columns (--columns)",
             other.rows()
         );
         return Err(Error::unsupported(message));
@@ -222,7 +222,7 @@ fn columns(
 
 /// Returns the error for a file that needs a copy.
 fn needs_copy(what: String) -> Error {
-    Error::unsupported(format!("{what}: a copy can be made that is Arrow, too (-o)"))
+    Error::unsupported(format!("{what}: write a copy instead (-o)"))
 }
 
 fn fixed(path: &Path, options: &FixOptions) -> Result<FixReport> {
@@ -234,12 +234,12 @@ fn fixed(path: &Path, options: &FixOptions) -> Result<FixReport> {
     let file = File::open(path, &OpenOptions::default())?;
     let base = file.superblock().base;
     if base < 512 {
-        return Err(needs_copy("the file has no user block for what Arrow needs".into()));
+        return Err(needs_copy("the file has no user block, which the Arrow header needs".into()));
     }
     let mut bytes = open(path)?;
     let front = part(&mut bytes, 0, base.min(1 << 26))?;
     if !front.starts_with(MAGIC) && front.iter().any(|byte| *byte != 0) {
-        return Err(needs_copy("the user block holds something else".into()));
+        return Err(needs_copy("the user block contains other data".into()));
     }
     let group_path = find_group(&file, path, options)?;
     let names: Vec<&str> = group_path.split('/').filter(|name| !name.is_empty()).collect();
@@ -261,11 +261,11 @@ fn fixed(path: &Path, options: &FixOptions) -> Result<FixReport> {
     let (writer, adopted) = Writer::adopt(&file, &anew, &lasting)?;
     let ids = columns.iter().map(|column| adopted.get(&column.dataset.object().address()).copied());
     let ids: Option<Vec<NodeId>> = ids.collect();
-    let ids = ids.ok_or_else(|| Error::invalid("a column that is not in the file"))?;
+    let ids = ids.ok_or_else(|| Error::invalid("a column's dataset was not adopted by the writer"))?;
     if ids.iter().collect::<HashSet<_>>().len() < ids.len() {
         return Err(needs_copy("two columns are one dataset".into()));
     }
-    // From here on it is not an Arrow file, until the commit.
+    // A byte after the footer makes the file invalid for Arrow's readers until the commit.
     writer.write_reserved(writer.size(), &mut [IoSlice::new(&[0])])?;
     for (column, id) in columns.iter_mut().zip(&ids) {
         align(&writer, column, *id, base)?;
@@ -283,7 +283,7 @@ fn fixed(path: &Path, options: &FixOptions) -> Result<FixReport> {
     for name in names {
         above.push((at, so_far.clone()));
         let Some(NewLink::Hard(next)) = writer.find(at, name.as_bytes())? else {
-            return Err(needs_copy(format!("{shown} is not reached by names of its own")));
+            return Err(needs_copy(format!("{shown} is not reached by hard links")));
         };
         at = next;
         so_far = format!("{}/{name}", so_far.trim_end_matches('/'));
@@ -303,11 +303,11 @@ fn fixed(path: &Path, options: &FixOptions) -> Result<FixReport> {
     let checked = check(path)?;
     match checked.problems.first() {
         None => Ok(FixReport { checked, notes, changed: true }),
-        Some(problem) => Err(Error::invalid(format!("the Arrow side is not as it should be: {problem}"))),
+        Some(problem) => Err(Error::invalid(format!("the new Arrow side is invalid: {problem}"))),
     }
 }
 
-/// Moves misaligned values to an aligned place.
+/// Copies misaligned values to newly allocated, aligned space.
 fn align(writer: &Writer, column: &mut Hdf5Column, id: NodeId, base: u64) -> Result<()> {
     let rows = column.rows();
     let height = column.chunk.unwrap_or(rows);
@@ -348,6 +348,8 @@ struct Groups {
     written: Vec<(u64, Vec<u8>)>,
 }
 
+/// Plans the row groups and their messages. A group with the layout of a dual file keeps the position of its
+/// message; other messages are put into the user block.
 fn places(
     columns: &[Hdf5Column],
     rows: u64,
@@ -380,7 +382,8 @@ fn places(
         let first = number * height;
         let some = height.min(rows - first);
         let starts: Option<Vec<u64>> = columns.iter().map(|column| column.place(first, some)).collect();
-        let starts = starts.ok_or_else(|| needs_copy("the rows of columns do not lie together".into()))?;
+        let starts =
+            starts.ok_or_else(|| needs_copy("a row group is not contiguous in each column".into()))?;
         let ends = starts.iter().zip(&sizes).map(|(start, size)| start + some * size);
         let end = (base + ends.max().unwrap_or(0)).next_multiple_of(8);
         let offset = match before(&starts, &sizes, height.max(some), length, base, bytes)? {
@@ -430,7 +433,7 @@ fn before(
     if starts.iter().zip(&laid).any(|(start, laid)| begin + laid != *start) {
         return Ok(None);
     }
-    // At a place to which values were just moved, no message was written.
+    // Values that `align` has just copied have no message before them.
     let found = part(bytes, base + begin, 4).ok();
     Ok((found == Some(CONTINUATION.to_vec())).then_some(base + begin))
 }

@@ -23,7 +23,7 @@ impl Slot {
     }
 }
 
-/// A growing buffer, which must be placed at a multiple of eight.
+/// A growing buffer, whose position in the file must be a multiple of eight.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Flat {
     pub(super) bytes: Vec<u8>,
@@ -98,7 +98,7 @@ impl Flat {
         self.link(0, table)
     }
 
-    /// Writes a vector of structs of eight-byte numbers: `count` structs, `bytes` in all.
+    /// Writes a vector of `count` structs of eight-byte numbers, encoded in `bytes`.
     pub(super) fn structs(&mut self, count: usize, bytes: &[u8]) -> usize {
         self.align(4);
         if self.bytes.len() % 8 != 4 {
@@ -153,12 +153,11 @@ impl Flat {
 /// Reads a little-endian number.
 pub(super) fn u32_at(bytes: &[u8], at: usize) -> Result<usize> {
     let four = bytes.get(at..).and_then(|rest| rest.first_chunk::<4>());
-    let four = four.ok_or_else(|| Error::corrupt("Arrow metadata that end too early"))?;
+    let four = four.ok_or_else(|| Error::corrupt("truncated Arrow metadata"))?;
     usize::try_from(u32::from_le_bytes(*four)).map_err(|_| Error::limit("Arrow metadata larger than memory"))
 }
 
 pub(super) fn u16_at(bytes: &[u8], at: usize) -> Result<usize> {
     let two = bytes.get(at..).and_then(|rest| rest.first_chunk::<2>());
-    two.map(|two| u16::from_le_bytes(*two).into())
-        .ok_or_else(|| Error::corrupt("Arrow metadata that end too early"))
+    two.map(|two| u16::from_le_bytes(*two).into()).ok_or_else(|| Error::corrupt("truncated Arrow metadata"))
 }

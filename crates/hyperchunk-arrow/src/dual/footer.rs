@@ -1,8 +1,8 @@
 //! The Arrow footer, which encloses the headers of the HDF5 objects that it describes and depends on their
 //! checksums.
 //!
-//! - The description of a column begins with a word that is the checksum of the header of the column's
-//!   dataset.
+//! - The FlatBuffers table of a column (`Field`) begins with a word that is the checksum of the header of the
+//!   column's dataset.
 //! - The file's last four bytes, `ROW1`, are the checksum of the header of the columns' group.
 //! - Each group above it has a pair in the schema's metadata that begins with the checksum of the group's
 //!   header.
@@ -24,7 +24,8 @@ pub(super) const MAGIC: &[u8; 8] = b"ARROW1\0\0";
 /// The magic number at the end of a file.
 pub(super) const ENDING: &[u8; 6] = b"ARROW1";
 
-/// The description of a column without its first word, and the vtable that this word points to.
+/// The `Field` table of a column without its first word, and the vtable that this word points to. `remainder`
+/// is the table's position modulo 8.
 #[derive(Debug, Clone)]
 struct Description {
     vtable: Vec<u8>,
@@ -60,7 +61,7 @@ pub(super) struct FooterState {
 #[derive(Debug, Default)]
 pub(super) struct Footer {
     state: Mutex<FooterState>,
-    /// Made when the contents of the footer are final.
+    /// Set by `plan`, and taken by `fill`.
     draft: Mutex<Option<Draft>>,
 }
 
@@ -81,7 +82,7 @@ struct Draft {
 
 /// Number of digits of numbers that are filled in later.
 const DIGITS: usize = 20;
-/// Returns the bytes after the checksum of a group's header: links to two texts, and the texts.
+/// Returns the bytes after the checksum of a group's header: links to the key and the value, and both texts.
 fn encode_pair(key: &str, value: &str) -> Vec<u8> {
     let mut flat = Flat { bytes: vec![0; 12] };
     let key_at = flat.text(key);
@@ -175,7 +176,7 @@ impl Description {
         let mut encoder = IpcSchemaEncoder::new();
         let built = encoder.schema_to_fb(&schema);
         let bytes = built.finished_data();
-        let wrong = || Error::invalid("a schema that is not as it should be");
+        let wrong = || Error::invalid("arrow-ipc encoded a field in an unknown way");
         let schema = u32_at(bytes, 0)?;
         let fields = follow(bytes, schema, 1)?.ok_or_else(wrong)?;
         let table = fields + 4 + u32_at(bytes, fields + 4)?;
@@ -195,7 +196,7 @@ fn find_vtable(bytes: &[u8], table: usize) -> Result<usize> {
     let table = i64::try_from(table).ok();
     table
         .and_then(|table| usize::try_from(table - i64::from(back)).ok())
-        .ok_or_else(|| Error::corrupt("a table of Arrow metadata that begins before them"))
+        .ok_or_else(|| Error::corrupt("a vtable before the start of the Arrow metadata"))
 }
 
 /// Returns the target of a table's link, if it is present.
@@ -226,7 +227,7 @@ impl Companion for Footer {
         for ((object, _), behind) in draft.state.above.iter().zip(draft.bytes_after_groups()) {
             sealed.push(SealedObject { object: *object, remainder: 0, behind: behind.len() as u64 });
         }
-        // It needs no alignment: the file ends where it ends.
+        // The file ends after this checksum, with the last four bytes of the magic number.
         sealed.push(SealedObject { object: group, remainder: 4, behind: 0 });
         let front = draft.front.bytes.len() as u64;
         *self.draft.lock().unwrap_or_else(PoisonError::into_inner) = Some(draft);
@@ -244,11 +245,12 @@ impl Companion for Footer {
         let mut checksums = places.checksums.iter();
         let mut tie = |links: &[(usize, usize)], behind: Vec<Vec<u8>>, front: &mut Flat| {
             for ((link, vtable), behind) in links.iter().zip(behind) {
-                let checksum = checksums.next().ok_or_else(|| Error::invalid("too few places"))?;
+                let checksum =
+                    checksums.next().ok_or_else(|| Error::invalid("fewer checksums than tables"))?;
                 let table = at(checksum)?;
                 front.link(*link, table)?;
                 let back =
-                    table.checked_sub(*vtable).ok_or_else(|| Error::invalid("a table before its list"))?;
+                    table.checked_sub(*vtable).ok_or_else(|| Error::invalid("a table before its vtable"))?;
                 sealed.push((i32::try_from(back).map_err(too_large)?.to_le_bytes(), behind));
             }
             Ok::<_, Error>(())

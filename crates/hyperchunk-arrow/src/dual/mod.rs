@@ -11,10 +11,10 @@
 //! A row group's values of a column are a chunk of the column's dataset, or all of it if there is one row
 //! group. No value is stored twice: a program that writes a value through one format changes it in the other.
 //!
-//! **Changes by other programs.** HDF5 does not reuse freed space in such a file (strategy "none"), so values
-//! are never overwritten by other data. Any addition moves the end of the file, where Arrow's readers look
-//! first. An in-place change alters a checksum on which Arrow's footer depends (see [`footer`]). So a reader
-//! of Arrow files finds the right values, or no Arrow file.
+//! **Changes by other programs.** HDF5 does not reuse freed space in such a file (file space strategy
+//! "none"), so values are never overwritten by other data. Any addition moves the end of the file, where
+//! Arrow's readers look first. An in-place change of an object header alters its checksum, on which Arrow's
+//! footer depends (see [`footer`]). So an Arrow reader either gets the right values or rejects the file.
 
 mod batch;
 mod check;

@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 const DEFAULT_ROW_GROUP_BYTES: u64 = 64 << 20;
 /// Maximum size of a chunk in HDF5 before 2.0, in bytes.
 const MAX_CHUNK_BYTES: u64 = u32::MAX as u64;
-/// Maximum padding in a stream, in bytes.
+/// Maximum size of the schema message's padding after the user block, in bytes.
 const MAX_PADDING_BYTES: u64 = 1 << 20;
 
 /// Options of a dual file.
@@ -30,15 +30,15 @@ const MAX_PADDING_BYTES: u64 = 1 << 20;
 pub struct DualOptions {
     /// The group that the columns are in.
     pub group: String,
-    /// Number of rows of each row group but the last. By default the size of the first write if that is
-    /// large, else as many as fit into 64 MiB.
+    /// Number of rows of each row group but the last. By default the number of rows of the first append, but
+    /// at least as many as fit into 64 MiB.
     pub row_group: Option<u64>,
     /// Allow HDF5 programs to add rows to columns of several row groups. Arrow's readers ignore such rows, or
     /// refuse the file, until `hyperchunk arrow fix` has run.
     pub growable: bool,
-    /// The size of the user block; by default as large as the schema needs.
+    /// Minimum size of the user block in bytes; it becomes larger if the schema needs more.
     pub user_block: Option<u64>,
-    /// Options of the HDF5 file. There is no journal, and nothing for releases before HDF5 1.8.
+    /// Options of the HDF5 file; the journal is always off.
     pub file: CreateOptions,
 }
 
@@ -68,17 +68,17 @@ pub struct DualWriter {
 struct State {
     columns: Vec<Column>,
     groups: Vec<RowGroup>,
-    /// Number of rows in each; determined by the first append.
+    /// Number of rows in each group but the last; determined by the first append.
     group_rows: Option<u64>,
-    /// True if columns may be stored in chunks.
+    /// False if the first row group is too large for a chunk, so that there can be no second one.
     chunks: bool,
     metadata: Vec<(String, String)>,
     generation: u64,
     /// Old and new addresses of row groups that were moved.
     moved: Vec<(u64, u64)>,
-    /// True if there is something to commit besides changes to the HDF5 side, of which `changes` were
-    /// committed.
+    /// True if rows or metadata are not committed yet.
     changed: bool,
+    /// Number of changes to the HDF5 side at the last commit.
     changes: u64,
     closed: bool,
 }
@@ -86,7 +86,7 @@ struct State {
 /// A row group. Addresses are relative to the superblock.
 #[derive(Debug, Clone)]
 struct RowGroup {
-    /// The address of two consecutive slots for the message, so that the one a commit points to is not
+    /// The address of two consecutive slots for the message: the slot to which the last commit points is not
     /// overwritten.
     messages: u64,
     /// True if the next commit points to the second slot.
@@ -142,7 +142,7 @@ impl DualWriter {
         Self::start_at(path, &shown, prepared, options)
     }
 
-    /// Creates a file on this machine. It gets its name with the first commit.
+    /// Creates a file on this machine. It appears at its path with the first commit.
     ///
     /// # Errors
     /// Unsupported for columns whose Arrow values differ from HDF5's stored bytes; as [`Writer::create`].
@@ -172,7 +172,7 @@ impl DualWriter {
             Arc::new(LocalSink::create(path, options.file.sync, options.file.replace, options.file.locking)?);
         let made = Self::start(Arc::<LocalSink>::clone(&sink), Some(shown), prepared, options);
         if made.is_err() {
-            // The first error is the relevant one.
+            // A second error would hide the cause.
             drop(sink.discard());
         }
         made
@@ -291,8 +291,8 @@ impl DualWriter {
         self.append_first(batch, Some(batch.num_rows() as u64))
     }
 
-    /// Like [`DualWriter::append`], for the first of `all` rows to come: they get one row group unless a size
-    /// was given. `None` if their number is unknown.
+    /// Like [`DualWriter::append`], for the first of `all` rows that follow (`None` if unknown): they form
+    /// one row group unless the options give a size.
     ///
     /// # Errors
     /// As [`DualWriter::append`].
@@ -313,7 +313,7 @@ impl DualWriter {
             && columns.iter().zip(&sizes).all(|(bytes, size)| size.checked_mul(rows) == Some(bytes.len()));
         if !agree {
             return Err(self.named(Error::invalid(format!(
-                "{} columns that do not have {rows} rows each",
+                "cannot append: {} columns that do not have {rows} rows each",
                 columns.len()
             ))));
         }
@@ -437,7 +437,7 @@ impl State {
                 && *array.data_type() != *column.column.field().data_type()
             {
                 let message = format!(
-                    "column {:?} has the Arrow type {}, not {}",
+                    "column {:?} has the Arrow type {}, expected {}",
                     column.name,
                     array.data_type(),
                     column.data_type
@@ -446,7 +446,7 @@ impl State {
             }
             arrays.push(array.to_data());
         }
-        // Check that all of it can be written before anything is.
+        // Check all columns before any is written.
         for (column, data) in self.columns.iter().zip(&arrays) {
             stored(data, 0, batch.num_rows()).map_err(|error| {
                 Error::new(error.kind(), format!("column {:?}: {}", column.name, error.message()))
@@ -501,13 +501,13 @@ impl State {
                 if asked.is_some() {
                     let most = MAX_CHUNK_BYTES / widest;
                     let message = format!(
-                        "row groups of {group_rows} rows have chunks of 4 GiB and more: {most} at most"
+                        "row groups of {group_rows} rows have chunks of 4 GiB or more: {most} at most"
                     );
                     return Err(Error::limit(message));
                 }
                 if dual.growable {
                     return Err(Error::limit(
-                        "rows for a chunk of 4 GiB and more: say how many a row group has",
+                        "the rows need a chunk of 4 GiB or more: set the number of rows of a row group",
                     ));
                 }
                 self.chunks = false;
@@ -524,7 +524,8 @@ impl State {
             return Ok(last);
         }
         if !self.chunks {
-            let message = "the rows that were written first are too many for a chunk: to append, say how many rows a row group has";
+            let message =
+                "the first rows are too many for a chunk: to append, set the number of rows of a row group";
             return Err(Error::unsupported(message));
         }
         let mut fresh = self.open_group(dual, group_rows)?;
@@ -653,7 +654,7 @@ impl State {
         batch::message(group.rows, &places.collect::<Vec<_>>(), group.values_end - body, narrow(length)?)
     }
 
-    /// Extends the schema's message in front up to the first row group.
+    /// Pads the schema message at the start of the file up to the first row group, unless that is too far.
     fn extend_schema_message(&self, dual: &DualWriter) -> Result<()> {
         let start = MAGIC.len() as u64;
         let first = self.groups.first().map(|group| dual.base + group.messages - start);
@@ -664,7 +665,8 @@ impl State {
         dual.writer.write_user_block(start + 4, &size.to_le_bytes())
     }
 
-    /// Writes the messages by which a stream skips from the schema through all row groups to its end.
+    /// Writes the messages with which a stream reader skips the bytes between the schema and the row groups,
+    /// and the end-of-stream marker.
     fn write_skip_messages(&mut self, dual: &DualWriter) -> Result<()> {
         let length = self.message_length()?;
         let nothing = BodyRange { offset: 0, length: 0 };
@@ -686,7 +688,7 @@ impl State {
         self.extend_schema_message(dual)
     }
 
-    /// Updates the stream's messages after a commit.
+    /// Updates the messages that a stream reader uses, after a commit.
     fn committed(&mut self, dual: &DualWriter) -> Result<()> {
         let length = self.message_length()?;
         for number in 0..self.groups.len() {

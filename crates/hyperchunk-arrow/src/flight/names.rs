@@ -28,7 +28,8 @@ pub(super) struct Roots {
 pub(super) struct ServedFile {
     pub(super) path: PathBuf,
     pub(super) file: LocalFile,
-    /// True if the file itself was given to the server, and not its folder.
+    /// True if the server was started with this file, or the file that it belongs to, and not with its
+    /// folder.
     pub(super) alone: bool,
 }
 
@@ -55,18 +56,18 @@ fn is_hidden(path: &Path) -> bool {
 
 /// Checks that a name is relative and stays inside its folder.
 fn check(name: &str) -> Result<()> {
-    let bad = |why: &str| Err(Error::invalid(format!("{:?} is no name of a file: {why}", shortened(name))));
+    let bad = |why: &str| Err(Error::invalid(format!("invalid file name {:?}: {why}", shortened(name))));
     if name.len() > MAX_NAME_BYTES {
         return bad("it is too long");
     }
     if name.contains(['\0', '\\']) {
-        return bad("it has a character that no name has");
+        return bad("it contains NUL or a backslash");
     }
     if name.starts_with('/') || name.as_bytes().get(1) == Some(&b':') {
-        return bad("it is not relative");
+        return bad("it must be relative");
     }
     if name.split('/').any(|part| matches!(part, "" | "." | "..")) {
-        return bad("a part of it is empty or made of dots");
+        return bad("a part of it is empty, `.` or `..`");
     }
     Ok(())
 }
@@ -97,7 +98,7 @@ impl Roots {
             let name = path.file_name().and_then(|name| name.to_str());
             let name = name.ok_or_else(|| Error::invalid("its name is not UTF-8").file(path.display()))?;
             if files.insert(name.to_owned(), real).is_some() {
-                return Err(Error::invalid(format!("two files have the name {name:?}")));
+                return Err(Error::invalid(format!("cannot serve two files with the name {name:?}")));
             }
         }
         Ok(Self { files, folders })
@@ -115,7 +116,7 @@ impl Roots {
             Error::new(error.kind(), format!("{name:?} cannot be opened: {}", error.message()))
         };
         let companion = match root {
-            // Companion files are trusted as they are for local readers of the file.
+            // The same companion files are trusted as by a local reader of the file.
             Root::File(owner) if *owner != path => {
                 Some((owner, if name.contains('/') { name.split('/').count() - 1 } else { 0 }))
             }
@@ -129,7 +130,7 @@ impl Roots {
             None => LocalFile::open(&real).map_err(refused)?,
         };
         let alone = matches!(root, Root::File(_));
-        // Check the opened file again: a link may have been put there meanwhile.
+        // Check the opened file again: the path may have been replaced by a link meanwhile.
         if opened_path(file.as_file()).is_some_and(|opened| !root.is_beneath(&opened)) {
             return Err(missing(name));
         }
@@ -164,20 +165,24 @@ impl Roots {
     /// Returns the path for a new file with a name.
     pub(super) fn for_new(&self, name: &str) -> Result<PathBuf> {
         check(name)?;
-        let refused = |why: &str| Error::invalid(format!("no file of the name {name:?} can be made: {why}"));
+        let refused = |why: &str| Error::invalid(format!("cannot create the file {name:?}: {why}"));
         match self.place(name) {
             Some((path, Root::Folder(folder))) => {
                 let parent = path.parent().and_then(|parent| std::fs::canonicalize(parent).ok());
                 let beneath = parent.is_some_and(|parent| parent.starts_with(folder));
                 let plain = std::fs::symlink_metadata(&path).map_or(true, |there| there.is_file());
-                if beneath && plain { Ok(path) } else { Err(refused("its folder is not there")) }
+                if beneath && plain {
+                    Ok(path)
+                } else {
+                    Err(refused("its folder does not exist, or the path is not a file"))
+                }
             }
             Some((path, Root::File(_))) if self.files.values().any(|file| *file == path) => Ok(path),
             _ => Err(refused("no folder is served")),
         }
     }
 
-    /// Passes the names of all served files to `visit` until it returns false. Sorted within a folder.
+    /// Passes the names of all served files to `visit`, sorted within each folder, until it returns false.
     pub(super) fn each(&self, visit: &mut dyn FnMut(&str) -> bool) {
         for name in self.files.keys() {
             if !visit(name) {

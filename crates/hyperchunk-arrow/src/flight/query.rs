@@ -1,5 +1,5 @@
-//! Requests for a table of a file, or a part of it. The same JSON is used for a descriptor's command and a
-//! ticket. The format: `docs/formats/flight.md`.
+//! Requests for a table of a file, or for a part of the table. A descriptor's command and a ticket use the
+//! same JSON. The format: `docs/formats/flight.md`.
 
 use super::names::shortened;
 use crate::predicate::Predicate;
@@ -32,13 +32,13 @@ const CONVERSION_OPTIONS: [(&str, &[&str]); 5] = [
 pub struct Query {
     /// The name under which the file is served.
     pub file: String,
-    /// The path of the dataset or group in it; the root group if it is empty.
+    /// The path of the dataset or group in the file; the root group if it is empty.
     pub table: String,
     /// The columns and their order; all if `None`.
     pub columns: Option<Vec<String>>,
     /// The first row, and the end (exclusive), which may be missing.
     pub rows: Option<(u64, Option<u64>)>,
-    /// A filter of these rows.
+    /// A filter that is applied to these rows.
     pub predicate: Option<Predicate>,
     /// Conversion options that differ from the default.
     pub conversion: Vec<(&'static str, &'static str)>,
@@ -51,7 +51,7 @@ pub struct Query {
 }
 
 fn bad(what: impl std::fmt::Display) -> Error {
-    Error::invalid(format!("the request makes no sense: {what}"))
+    Error::invalid(format!("invalid request: {what}"))
 }
 
 /// Parses a JSON text of bounded size as an object.
@@ -61,36 +61,36 @@ pub(super) fn object(bytes: &[u8]) -> Result<Map<String, Value>> {
     }
     match serde_json::from_slice(bytes) {
         Ok(Value::Object(object)) => Ok(object),
-        Ok(_) => Err(bad("a JSON object is expected")),
+        Ok(_) => Err(bad("expected a JSON object")),
         Err(error) => Err(bad(format_args!("it is not JSON: {error}"))),
     }
 }
 
-/// Removes a string member.
+/// Removes a string member of a request and returns it.
 pub(super) fn text(object: &mut Map<String, Value>, name: &str) -> Result<Option<String>> {
     match object.remove(name) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text)),
-        Some(_) => Err(bad(format_args!("`{name}` is a string"))),
+        Some(_) => Err(bad(format_args!("`{name}` must be a string"))),
     }
 }
 
-/// Removes a number member.
+/// Removes a number member of a request and returns it.
 pub(super) fn number(object: &mut Map<String, Value>, name: &str) -> Result<Option<u64>> {
     match object.remove(name) {
         None | Some(Value::Null) => Ok(None),
         Some(value) => match value.as_u64() {
             Some(number) => Ok(Some(number)),
-            None => Err(bad(format_args!("`{name}` is a whole number, 0 or more"))),
+            None => Err(bad(format_args!("`{name}` must be a whole number, 0 or more"))),
         },
     }
 }
 
-/// Fails if there are unknown members: ignoring one would answer a different request.
+/// Fails if members remain: ignoring an unknown one would answer a different request.
 pub(super) fn nothing_else(object: &Map<String, Value>) -> Result<()> {
     match object.keys().next() {
         None => Ok(()),
-        Some(name) => Err(bad(format_args!("{:?} means nothing here", shortened(name)))),
+        Some(name) => Err(bad(format_args!("unknown member {:?}", shortened(name)))),
     }
 }
 
@@ -99,7 +99,7 @@ pub(super) fn check_version(object: &mut Map<String, Value>) -> Result<()> {
     match number(object, "v")? {
         None | Some(VERSION) => Ok(()),
         Some(other) => {
-            Err(Error::unsupported(format!("requests of version {other}; this is version {VERSION}")))
+            Err(Error::unsupported(format!("request of version {other}: expected version {VERSION}")))
         }
     }
 }
@@ -120,14 +120,14 @@ impl Query {
             DescriptorType::Cmd => Self::parse(&descriptor.cmd),
             DescriptorType::Path => {
                 let mut parts = descriptor.path.iter();
-                let file = parts.next().ok_or_else(|| bad("an empty path"))?;
+                let file = parts.next().ok_or_else(|| bad("the path is empty"))?;
                 let table = parts.map(|part| part.trim_matches('/')).collect::<Vec<_>>().join("/");
                 if file.len() + table.len() > MAX_QUERY_BYTES {
-                    return Err(Error::limit("a path that is too long"));
+                    return Err(Error::limit("the path is too long"));
                 }
                 Ok(Self::new(file, &table))
             }
-            DescriptorType::Unknown => Err(bad("a descriptor is a path or a command")),
+            DescriptorType::Unknown => Err(bad("the descriptor must be a path or a command")),
         }
     }
 
@@ -150,7 +150,8 @@ impl Query {
         for (name, values) in CONVERSION_OPTIONS {
             let Some(given) = text(&mut object, name)? else { continue };
             let value = values.iter().find(|value| **value == given);
-            let value = value.ok_or_else(|| bad(format_args!("`{name}` is one of {}", values.join(", "))))?;
+            let value =
+                value.ok_or_else(|| bad(format_args!("`{name}` must be one of {}", values.join(", "))))?;
             conversion.push((name, *value));
         }
         let query = Self {
@@ -165,7 +166,7 @@ impl Query {
             batch_rows: number(&mut object, "batch_rows")?,
         };
         if query.batch_rows == Some(0) {
-            return Err(bad("batches of no rows"));
+            return Err(bad("`batch_rows` must be 1 or more"));
         }
         nothing_else(&object)?;
         Ok(query)
@@ -242,7 +243,7 @@ impl Query {
 }
 
 fn columns(value: Value) -> Result<Option<Vec<String>>> {
-    let wrong = || bad("`columns` is a list of names");
+    let wrong = || bad("`columns` must be a list of names");
     match value {
         Value::Null => Ok(None),
         Value::Array(names) if names.len() > MAX_COLUMNS => {
@@ -260,7 +261,7 @@ fn columns(value: Value) -> Result<Option<Vec<String>>> {
 }
 
 fn rows(value: Value) -> Result<Option<(u64, Option<u64>)>> {
-    let wrong = || bad("`rows` is [first, one behind the last]: whole numbers, 0 or more, in order, or null");
+    let wrong = || bad("`rows` must be [start, end]: whole numbers, 0 or more, in order, or null");
     let pair = match value {
         Value::Null => return Ok(None),
         Value::Array(pair) => pair,

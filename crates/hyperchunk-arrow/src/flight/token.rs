@@ -27,7 +27,7 @@ impl Token {
             || !text.bytes().all(|byte| byte.is_ascii_graphic())
         {
             let message =
-                format!("a token is 1 to {MAX_TOKEN_BYTES} visible characters of ASCII, without spaces");
+                format!("a token must be 1 to {MAX_TOKEN_BYTES} visible ASCII characters, without spaces");
             return Err(Error::invalid(message));
         }
         Ok(Self(text.to_owned()))

@@ -79,7 +79,7 @@ impl From<Comparison> for Op {
     }
 }
 
-/// Makes a test of integers; a bound outside their type is moved to its range.
+/// Makes a test of integers. The result is constant if the bound is outside of their type's range.
 fn integer<T: TryFrom<i128>>(
     comparison: Comparison,
     literal: &Literal,
@@ -113,7 +113,7 @@ fn integer_comparison(comparison: Comparison, real: f64) -> Result<(Comparison, 
     if real.is_nan() {
         return Err(comparison.holds(None));
     }
-    // A cast saturates, and beyond 2^100 all integer columns compare the same.
+    // All integer columns compare the same with numbers beyond 1e30.
     let clamped = real.clamp(-1e30, 1e30);
     let floor = clamped.floor();
     match comparison {

@@ -95,7 +95,7 @@ impl Answer {
 
 fn column<'a>(batch: &'a RecordBatch, name: &str) -> Result<&'a ArrayRef> {
     batch.column_by_name(name).ok_or_else(|| {
-        let message = format!("`where` asks for the column {:?}, which the table has not", shortened(name));
+        let message = format!("`where` uses the column {:?}, which the table does not have", shortened(name));
         Error::invalid(message)
     })
 }
@@ -146,7 +146,7 @@ fn compare(column: &ArrayRef, comparison: Comparison, literal: &Literal) -> Resu
             values.test(test, 0..array.len(), &mut words);
             Ok(Answer::of(boolean_buffer(words, array.len()), array))
         }
-        other => Err(Error::unsupported(format!("values of the type {other} are not compared"))),
+        other => Err(Error::unsupported(format!("values of the type {other} cannot be compared"))),
     }
 }
 

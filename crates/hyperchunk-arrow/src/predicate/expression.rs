@@ -1,8 +1,9 @@
 //! Conversion of pyarrow's filters to predicates, for the filters that are known to have exactly the same
 //! meaning.
 //!
-//! pyarrow serialises an expression (to send it to another process) as the metadata of an Arrow IPC file:
-//! pairs of words in prefix order, with the values as the columns of one row.
+//! pyarrow serialises an expression (to send it to another process) as an Arrow IPC file: the schema's custom
+//! metadata lists key-value pairs in prefix notation, and the literals are the columns of a one-row record
+//! batch.
 
 use super::{Comparison, Literal, MAX_DEPTH, MAX_NODES, Predicate};
 use arrow_array::cast::AsArray;
@@ -29,47 +30,49 @@ impl Predicate {
         if written.len() > MAX_EXPRESSION_BYTES {
             return None;
         }
-        let words = words(written)?;
+        let tokens = tokens(written)?;
         let mut reader = FileReader::try_new(Cursor::new(written), None).ok()?;
         let values = reader.next()?.ok()?;
-        let mut reader_state = ExpressionReader { words: words.iter(), values, schema, left: MAX_NODES };
+        let mut reader_state =
+            ExpressionReader { tokens: tokens.iter(), values, schema, remaining_nodes: MAX_NODES };
         let found = reader_state.truth(MAX_DEPTH)?;
-        reader_state.words.next().is_none().then_some(found)
+        reader_state.tokens.next().is_none().then_some(found)
     }
 }
 
-/// Returns the words of an expression: kind and value of each.
-fn words(written: &[u8]) -> Option<Vec<(&str, &str)>> {
+/// Returns the tokens of an expression: kind and value of each.
+fn tokens(written: &[u8]) -> Option<Vec<(&str, &str)>> {
     const MAGIC: &[u8] = b"ARROW1";
     let (rest, length) = written.strip_suffix(MAGIC)?.split_last_chunk::<4>()?;
     let length = usize::try_from(i32::from_le_bytes(*length)).ok()?;
     let footer = rest.get(rest.len().checked_sub(length)?..)?;
     let footer = arrow_ipc::root_as_footer(footer).ok()?;
-    let words = footer.schema()?.custom_metadata()?;
-    words.iter().map(|word| Some((word.key()?, word.value()?))).collect()
+    let tokens = footer.schema()?.custom_metadata()?;
+    tokens.iter().map(|token| Some((token.key()?, token.value()?))).collect()
 }
 
 struct ExpressionReader<'a> {
-    words: std::slice::Iter<'a, (&'a str, &'a str)>,
+    tokens: std::slice::Iter<'a, (&'a str, &'a str)>,
     values: RecordBatch,
     schema: &'a Schema,
-    left: usize,
+    /// Nodes that may still be parsed; bounds the work.
+    remaining_nodes: usize,
 }
 
 /// An operand that has a value for each row.
 enum Value<'a> {
     Column(&'a Field),
-    /// A column of the literal values, by number.
-    Given(usize),
+    /// A literal: the index of its column in the record batch.
+    Literal(usize),
 }
 
 impl<'a> ExpressionReader<'a> {
     fn next(&mut self) -> Option<(&'a str, &'a str)> {
-        self.left = self.left.checked_sub(1)?;
-        self.words.next().copied()
+        self.remaining_nodes = self.remaining_nodes.checked_sub(1)?;
+        self.tokens.next().copied()
     }
 
-    /// Parses a boolean part.
+    /// Parses a boolean subexpression.
     fn truth(&mut self, depth: usize) -> Option<Predicate> {
         let depth = depth.checked_sub(1)?;
         let name = match self.next()? {
@@ -103,8 +106,8 @@ impl<'a> ExpressionReader<'a> {
             }
             "is_in" => self.among()?,
             _ => match (self.value()?, self.value()?) {
-                (Value::Column(field), Value::Given(place)) => self.compared(field, comparison?, place)?,
-                (Value::Given(place), Value::Column(field)) => {
+                (Value::Column(field), Value::Literal(place)) => self.compared(field, comparison?, place)?,
+                (Value::Literal(place), Value::Column(field)) => {
                     self.compared(field, comparison?.flipped(), place)?
                 }
                 _ => return None,
@@ -116,7 +119,7 @@ impl<'a> ExpressionReader<'a> {
     fn value(&mut self) -> Option<Value<'a>> {
         match self.next()? {
             ("field_ref", name) => self.field(name).map(Value::Column),
-            ("literal", place) => place.parse().ok().map(Value::Given),
+            ("literal", place) => place.parse().ok().map(Value::Literal),
             _ => None,
         }
     }
@@ -124,7 +127,7 @@ impl<'a> ExpressionReader<'a> {
     fn column(&mut self) -> Option<String> {
         match self.value()? {
             Value::Column(field) => Some(field.name().clone()),
-            Value::Given(_) => None,
+            Value::Literal(_) => None,
         }
     }
 
@@ -159,9 +162,10 @@ impl<'a> ExpressionReader<'a> {
         if set.data_type() != field.data_type() || set.null_count() > 0 {
             return None;
         }
-        self.left = self.left.checked_sub(set.len())?;
+        self.remaining_nodes = self.remaining_nodes.checked_sub(set.len())?;
         let literals = (0..set.len()).map(|place| {
-            // In `is_in`, pyarrow distinguishes the signs of zeros, and finds NaN.
+            // pyarrow's `is_in` distinguishes 0.0 from -0.0, and NaN matches NaN. Predicates do neither, so
+            // sets with zero or NaN are not converted.
             literal(&set, place).filter(|literal| !matches!(literal, Literal::Real(0.0)))
         });
         Some(Predicate::In(field.name().clone(), literals.collect::<Option<_>>()?))
@@ -181,8 +185,8 @@ impl Comparison {
     }
 }
 
-/// Returns whether a comparison of a column with a value of a type compares the two numbers exactly: pyarrow
-/// does not cast the column, or casts it to a type that represents all its values.
+/// Returns whether pyarrow compares a column of type `column` exactly with a literal of type `given`: it does
+/// not cast the column, or casts it to a type that represents all its values.
 fn fits(column: &DataType, given: &DataType, literal: &Literal) -> bool {
     fn has<T: TryFrom<i128>>(whole: i128) -> bool {
         T::try_from(whole).is_ok()

@@ -134,7 +134,7 @@ fn compare_at<T: Copy + PartialOrd>(level: Level, values: &[T], op: Op, bound: T
     }
 }
 
-/// Packs the lowest bits of bytes that are 0 or 255.
+/// Packs 64 bytes, each 0 or 255, into the bits of a word.
 #[inline(always)]
 fn packed(boolean_buffer: &[u8; WORD_BITS]) -> u64 {
     let (parts, _) = boolean_buffer.as_chunks::<8>();

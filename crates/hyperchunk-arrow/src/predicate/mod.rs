@@ -1,7 +1,7 @@
 //! Row filters: comparisons of columns with values, evaluated exactly.
 //!
-//! Numbers are compared by value, without casts: `id < 0.5` of integers is `id < 1`, and `x == 0.1` is true
-//! of no 32-bit float. [`Nan`] selects how NaN compares. Nothing is true for nulls, as in SQL.
+//! Numbers are compared by value, without casts: `id < 0.5` of integers is `id < 1`, and `x == 0.1` is false
+//! for every 32-bit float. [`Nan`] selects how NaN compares. As in SQL, no comparison with null is true.
 //!
 //! [`bound`] converts a comparison to the column's own type, and [`kernel`] evaluates it. [`plan`] evaluates
 //! predicates over columns without nulls, block by block, and [`evaluate`] all others. Some filters of
@@ -115,7 +115,7 @@ impl Comparison {
 }
 
 fn bad(what: impl std::fmt::Display) -> Error {
-    Error::invalid(format!("`where` makes no sense: {what}"))
+    Error::invalid(format!("invalid `where`: {what}"))
 }
 
 impl Predicate {
@@ -232,7 +232,10 @@ fn parse(value: &Value, left: &mut usize, depth: usize) -> Result<Predicate> {
     };
     spent(left)?;
     let Some(depth) = depth.checked_sub(1) else {
-        return Err(Error::new(ErrorKind::Limit, format!("`where` is more than {MAX_DEPTH} deep")));
+        return Err(Error::new(
+            ErrorKind::Limit,
+            format!("`where` is nested deeper than {MAX_DEPTH} levels"),
+        ));
     };
     let mut all =
         |parts: &[Value]| parts.iter().map(|part| parse(part, left, depth)).collect::<Result<Vec<_>>>();
@@ -240,23 +243,22 @@ fn parse(value: &Value, left: &mut usize, depth: usize) -> Result<Predicate> {
         Value::Array(parts) => {
             let Some(Value::String(name)) = parts.first() else { return Ok(Predicate::And(all(parts)?)) };
             let operator = parts.get(1).and_then(Value::as_str);
-            let wrong =
-                || bad(format_args!("[column, operator, value] is expected for {:?}", shortened(name)));
+            let wrong = || bad(format_args!("expected [column, operator, value] for {:?}", shortened(name)));
             match (operator.ok_or_else(wrong)?, parts.get(2..).unwrap_or_default()) {
                 ("is null", []) => Ok(Predicate::IsNull(name.clone())),
                 ("is not null", []) => Ok(Predicate::Not(Box::new(Predicate::IsNull(name.clone())))),
                 ("in", [Value::Array(values)]) => {
                     let values = values.iter().map(|value| {
                         spent(left)?;
-                        Literal::parse(value).ok_or_else(|| bad("a value is a number, a text, true or false"))
+                        Literal::parse(value).ok_or_else(|| bad("a value is a number, string, true or false"))
                     });
                     Ok(Predicate::In(name.clone(), values.collect::<Result<_>>()?))
                 }
                 (operator, [value]) => {
                     let comparison = Comparison::parse(operator)
-                        .ok_or_else(|| bad(format_args!("there is no operator {:?}", shortened(operator))))?;
+                        .ok_or_else(|| bad(format_args!("unknown operator {:?}", shortened(operator))))?;
                     let literal = Literal::parse(value)
-                        .ok_or_else(|| bad("a value is a number, a text, true or false"))?;
+                        .ok_or_else(|| bad("a value is a number, string, true or false"))?;
                     Ok(Predicate::Compare(name.clone(), comparison, literal))
                 }
                 _ => Err(wrong()),
@@ -267,9 +269,9 @@ fn parse(value: &Value, left: &mut usize, depth: usize) -> Result<Predicate> {
                 Some(("and", Value::Array(parts))) => Ok(Predicate::And(all(parts)?)),
                 Some(("or", Value::Array(parts))) => Ok(Predicate::Or(all(parts)?)),
                 Some(("not", part)) => Ok(Predicate::Not(Box::new(parse(part, left, depth)?))),
-                _ => Err(bad("an object is {\"and\": […]}, {\"or\": […]} or {\"not\": …}")),
+                _ => Err(bad("an object must be {\"and\": […]}, {\"or\": […]} or {\"not\": …}")),
             }
         }
-        _ => Err(bad("a list or an object is expected")),
+        _ => Err(bad("expected a list or an object")),
     }
 }

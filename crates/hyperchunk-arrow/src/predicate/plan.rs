@@ -16,7 +16,7 @@ pub(crate) const BLOCK_ROWS: usize = 16 << 10;
 #[derive(Debug, Clone)]
 pub(crate) struct Plan(Tree<usize>);
 
-/// A tree of tests of columns, each by its number or with its values.
+/// A tree of tests of columns. `C` is the number of a column in the schema or, once bound, its values.
 #[derive(Debug, Clone)]
 enum Tree<C> {
     And(Vec<Tree<C>>),
@@ -136,7 +136,7 @@ impl Tree<Values> {
                 };
                 first.test(rows.clone(), out, spare_words);
                 for part in others {
-                    // The result is final.
+                    // Other parts of an AND cannot change zeros.
                     if and && out.iter().all(|word| *word == 0) {
                         return;
                     }

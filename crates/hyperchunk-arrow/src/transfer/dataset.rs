@@ -18,7 +18,7 @@ use std::sync::Arc;
 const BATCH_BYTES: u64 = 8 << 20;
 /// Chunks of more bytes than this are read in parts.
 const MAX_CHUNK_BYTES: u64 = 256 << 20;
-/// Allocations of more bytes than this are tried first.
+/// Allocations of more bytes than this are first tried in a way that can fail.
 const TRIED_ALLOCATION_BYTES: usize = 64 << 20;
 /// Maximum size of a row, in bytes.
 const MAX_ROW_BYTES: usize = 4 << 30;
@@ -100,7 +100,7 @@ impl DatasetTable {
             return Err(Error::limit(format!("rows of {row_size} bytes")));
         }
         if row_size == 0 && rows > i32::MAX.unsigned_abs().into() {
-            return Err(Error::limit(format!("{rows} rows of nothing")));
+            return Err(Error::limit(format!("{rows} rows of 0 bytes")));
         }
         Ok(Self { dataset: dataset.clone(), schema: Arc::new(schema), columns, rows, row_size })
     }
@@ -123,7 +123,7 @@ impl DatasetTable {
         self.rows.saturating_mul(self.row_size as u64)
     }
 
-    /// Returns the row ranges of batches: some megabytes each, and whole chunks.
+    /// Returns the row ranges of batches: some megabytes each, in whole chunks where these are not too large.
     pub fn ranges(&self) -> impl Iterator<Item = Range<u64>> + use<> {
         let row = (self.row_size as u64).max(1);
         let mut step = if self.row_size == 0 { self.rows } else { BATCH_BYTES / row }.max(1);

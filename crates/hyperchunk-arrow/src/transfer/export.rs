@@ -127,8 +127,8 @@ impl Export {
         self.datasets().fold(0, |sum: u64, dataset| sum.saturating_add(bytes(dataset)))
     }
 
-    /// Writes the file or the folder. `progress` gets the number of bytes of [`Export::total`] in each
-    /// written part.
+    /// Writes the file or the folder. `progress` is called after each written batch with its number of bytes;
+    /// they add up to about [`Export::total`].
     ///
     /// # Errors
     /// Errors of reading and of the system; Unsupported, with the name of the object, for data that Arrow
@@ -179,9 +179,9 @@ impl Export {
         let empty = there && std::fs::read_dir(target).is_ok_and(|mut files| files.next().is_none());
         if there && !empty && !(self.options.replace && ours) {
             let message = if self.options.replace {
-                "cannot replace the folder: it is there already, and no folder of an earlier export"
+                "cannot replace the folder: it is not empty and was not written by an earlier export"
             } else {
-                "cannot write the folder: it is there already (--overwrite replaces it)"
+                "cannot write the folder: it exists already (--overwrite replaces it)"
             };
             return Err(Error::invalid(message).file(target.display()));
         }
@@ -241,7 +241,7 @@ impl Export {
         if let Some(most) = self.options.most_bytes
             && bytes(dataset) > most
         {
-            let message = format!("{} bytes of data, more than {most}", bytes(dataset));
+            let message = format!("{} bytes of data exceed the limit of {most}", bytes(dataset));
             let path = dataset.object().path().unwrap_or_default();
             return Err(Error::limit(message).object(path));
         }

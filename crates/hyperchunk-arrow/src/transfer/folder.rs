@@ -12,17 +12,17 @@ const MAX_DEPTH: usize = 1024;
 /// Maximum length of a name; longer ones are truncated.
 const MAX_NAME_BYTES: usize = 120;
 
-/// The objects below one.
+/// A group and the objects below it.
 #[derive(Debug)]
 pub(super) struct Listing {
     pub(super) entries: Vec<Entry>,
-    /// The dataset of each entry that is one.
+    /// The opened dataset of each entry; `None` for other objects, and for datasets that are omitted.
     pub(super) datasets: Vec<Option<Dataset>>,
     /// Notes for the user.
     pub(super) notes: Vec<String>,
 }
 
-/// Lists all objects below one, itself first, each with its dataset.
+/// Lists an object and all objects below it, itself first, each with its dataset.
 pub(super) fn list(file: &File, top: &Object, keep_going: bool) -> Result<Listing> {
     let mut lister = Lister {
         keep_going,
@@ -89,6 +89,7 @@ fn group_links(object: &Object) -> Result<Vec<hyperchunk::model::Link>> {
 struct Lister {
     /// Omit damaged objects.
     keep_going: bool,
+    /// The numbers of entries by the addresses of their objects.
     places: HashMap<u64, usize>,
     entries: Vec<Entry>,
     datasets: Vec<Option<Dataset>>,
@@ -159,7 +160,7 @@ impl Lister {
 }
 
 /// Returns a name that is valid on every file system: letters, digits and a few signs; other bytes as `%` and
-/// their number.
+/// two hexadecimal digits.
 fn safe_name(name: &[u8]) -> String {
     let mut made = String::new();
     for (at, byte) in name.iter().enumerate() {

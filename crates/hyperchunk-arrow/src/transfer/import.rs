@@ -32,7 +32,8 @@ const VALID_SUFFIX: &str = "__valid";
 pub struct ImportOptions {
     /// Replace an existing target.
     pub replace: bool,
-    /// The path of the table; by default its original one, or the name of its file.
+    /// The path of the dataset or group; by default the path in the table's metadata, or else the file's name
+    /// without its suffix.
     pub name: Option<String>,
     /// Store a table that did not come from HDF5 as one dataset of compounds, instead of a group with a
     /// dataset for each column.
@@ -61,8 +62,8 @@ pub struct ImportSummary {
     pub notes: Vec<String>,
 }
 
-/// Imports a folder that an export made, or an Arrow file, to an HDF5 file. `progress` gets the number of
-/// bytes in each part that was read.
+/// Imports a folder that an export made, or an Arrow file, to an HDF5 file. `progress` is called after each
+/// batch with its number of bytes.
 ///
 /// # Errors
 /// Errors of reading and writing; Unsupported, with the name of the column, for data that HDF5 cannot
@@ -97,7 +98,7 @@ pub fn import(
             Ok(made)
         }
         Err(error) => {
-            // The first error is the relevant one.
+            // A second error would hide the cause.
             drop(writer.discard());
             Err(error)
         }
@@ -130,7 +131,7 @@ impl Source {
         no_link(path, Path::new(MANIFEST))?;
         let file = LocalFile::open(&manifest).map_err(|error| {
             if error.kind() == ErrorKind::NotFound {
-                Error::invalid(format!("the folder has no {MANIFEST}: no export made it"))
+                Error::invalid(format!("the folder has no {MANIFEST}: no export wrote it"))
                     .file(path.display())
             } else {
                 error.file(manifest.display())
@@ -188,7 +189,7 @@ struct Plan {
 }
 
 impl Plan {
-    /// Returns `None` if the schema does not describe a single dataset.
+    /// Returns the dataset that a schema describes; `None` if it does not describe a single dataset.
     fn of(schema: &Schema) -> Result<Option<Self>> {
         if let Some(text) = schema.metadata().get(DTYPE) {
             let datatype = decode_datatype(text)?;
@@ -269,7 +270,7 @@ impl Plan {
         }
         let (Some(column), Some(field)) = (batch.columns().first(), batch.schema_ref().fields().first())
         else {
-            return Err(Error::corrupt("a table without columns"));
+            return Err(Error::corrupt("the table has no columns"));
         };
         no_nulls(field, column)?;
         write_column(dataset, from, field, column)
@@ -293,7 +294,7 @@ fn no_nulls(field: &Field, column: &ArrayRef) -> Result<()> {
             | DataType::Date64
     );
     if !text && column.logical_null_count() > 0 {
-        return Err(Error::unsupported(format!("column {}: nulls in a dataset that had none", field.name())));
+        return Err(Error::unsupported(format!("column {}: its dataset cannot store nulls", field.name())));
     }
     Ok(())
 }
@@ -324,7 +325,7 @@ impl Folder<'_> {
                     let text = entry
                         .metadata
                         .get(DTYPE)
-                        .ok_or_else(|| Error::corrupt("a datatype that is not there"));
+                        .ok_or_else(|| Error::corrupt("its encoded datatype is missing"));
                     let datatype = text.and_then(|text| decode_datatype(text));
                     let datatype = datatype.map_err(|error| error.object(&entry.path))?;
                     Some(self.writer.commit_datatype(NodeId::ROOT, b"", datatype)?)
@@ -392,7 +393,7 @@ impl Folder<'_> {
         let table = TableFile::open(&path)?;
         let plan = Plan::of(table.schema())?;
         let plan =
-            plan.ok_or_else(|| Error::corrupt("its file is that of no dataset").file(path.display()))?;
+            plan.ok_or_else(|| Error::corrupt("its file does not describe a dataset").file(path.display()))?;
         let used = plan.metadata.get(NAMED).and_then(|named| paths.get(named.as_str()));
         let used = used.and_then(|number| nodes.get(*number).copied().flatten());
         let named = match used {
@@ -417,7 +418,7 @@ impl Folder<'_> {
                         None => {
                             imported
                                 .notes
-                                .push(format!("{}: the link {name} leads to what was left out", entry.path));
+                                .push(format!("{}: the link {name} is left out with its target", entry.path));
                             continue;
                         }
                     },
@@ -456,7 +457,7 @@ fn values(path: &Path, plan: &Plan, dataset: &DatasetWriter, progress: &dyn Fn(u
     if rows == expected {
         return Ok(rows);
     }
-    Err(Error::corrupt(format!("its file has not the {expected} rows that its extent says"))
+    Err(Error::corrupt(format!("its file does not have the {expected} rows of its extent"))
         .file(path.display()))
 }
 
@@ -539,7 +540,7 @@ fn columns(
         let (datatype, cell) = datatype_from_field(field)?;
         let wrong = |why: &str| Error::unsupported(format!("column {}: {why}", field.name()));
         if field.name().is_empty() || field.name().contains(['/', '\0']) || field.name() == "." {
-            return Err(wrong("HDF5 has no such names: rename it"));
+            return Err(wrong("HDF5 cannot have this name: rename it"));
         }
         let dataspace = simple(&[&[rows], &cell[..]].concat());
         let options = DatasetOptions::new(datatype, dataspace);
@@ -583,7 +584,7 @@ impl Column {
             return Ok(());
         }
         write_column(&self.dataset, from, &self.field, array)?;
-        // Both have a value for null.
+        // These types have a value for null in HDF5.
         let own = matches!(self.dataset.datatype().class, Class::VlenString { .. })
             || matches!(array.data_type(), DataType::Timestamp(_, None) | DataType::Duration(_));
         let Some(nulls) = array.logical_nulls().filter(|nulls| !own && nulls.null_count() > 0) else {

@@ -1,5 +1,5 @@
-//! `hyperchunk.json`, the manifest of a folder of Arrow files: the objects of the original HDF5 file, in an
-//! order in which each follows its dependencies; the first is the root group.
+//! `hyperchunk.json`, the manifest of a folder of Arrow files: the exported group, followed by the objects
+//! below it, each after the group through which it was found.
 //!
 //! ```json
 //! {"format": "hyperchunk-arrow", "version": 1, "objects": [
@@ -71,7 +71,7 @@ fn name_from_json(value: &Value) -> Result<Name> {
         return Ok(Name::from(text));
     }
     let bytes =
-        value.get("base64").and_then(Value::as_str).ok_or_else(|| damaged("a name that is no text"))?;
+        value.get("base64").and_then(Value::as_str).ok_or_else(|| damaged("a name that is not text"))?;
     decode_base64("base64", bytes).map(|bytes| Name::from(&*bytes))
 }
 
@@ -140,22 +140,21 @@ fn entry_to_json(entry: &Entry) -> Value {
 pub(super) fn read(bytes: &[u8]) -> Result<Vec<Entry>> {
     let manifest: Value = serde_json::from_slice(bytes).map_err(|error| damaged(&error.to_string()))?;
     if manifest.get("format").and_then(Value::as_str) != Some(FORMAT) {
-        return Err(damaged("of another format"));
+        return Err(damaged("unknown format"));
     }
     let version = manifest.get("version").and_then(Value::as_u64);
     if version != Some(VERSION) {
-        let message =
-            format!("the manifest {MANIFEST} is of version {version:?}: this program knows {VERSION}");
+        let message = format!("the manifest {MANIFEST} has version {version:?}: expected {VERSION}");
         return Err(Error::unsupported(message));
     }
     let objects = manifest.get("objects").and_then(Value::as_array).ok_or_else(|| damaged("no objects"))?;
     let entries = objects.iter().map(entry_from_json).collect::<Result<Vec<_>>>()?;
     if entries.first().is_none_or(|root| root.kind != Kind::Group) {
-        return Err(damaged("its first object is no group"));
+        return Err(damaged("its first object is not a group"));
     }
     let beyond = |target: &Target| matches!(target, Target::Object(number) if *number >= entries.len());
     if entries.iter().flat_map(|entry| &entry.links).any(|(_, target)| beyond(target)) {
-        return Err(damaged("a link to an object that is not there"));
+        return Err(damaged("a link to a missing object"));
     }
     Ok(entries)
 }
@@ -166,11 +165,11 @@ fn entry_from_json(value: &Value) -> Result<Entry> {
         Some("group") => Kind::Group,
         Some("dataset") => Kind::Dataset,
         Some("datatype") => Kind::Datatype,
-        _ => return Err(damaged("an object of no kind")),
+        _ => return Err(damaged("an object of unknown kind")),
     };
     let mut metadata = HashMap::new();
     for (key, value) in value.get("metadata").and_then(Value::as_object).into_iter().flatten() {
-        let value = value.as_str().ok_or_else(|| damaged("metadata that are no text"))?;
+        let value = value.as_str().ok_or_else(|| damaged("metadata that are not text"))?;
         metadata.insert(key.clone(), value.to_owned());
     }
     let links = value.get("links").and_then(Value::as_array).into_iter().flatten();
@@ -197,7 +196,7 @@ fn link_from_json(value: &Value) -> Result<(Name, Target)> {
         Target::External(name_from_json(file)?, name_from_json(path)?)
     } else {
         let class = number("class").and_then(|class| u8::try_from(class).ok());
-        let class = class.ok_or_else(|| damaged("a link to nothing"))?;
+        let class = class.ok_or_else(|| damaged("a link without a target"))?;
         let data = value.get("data").and_then(Value::as_str).unwrap_or_default();
         Target::User(class, decode_base64("data", data)?)
     };

@@ -1,11 +1,12 @@
 //! HDF5 files as files of Arrow, and back.
 //!
-//! A dataset becomes one file: IPC ([`Format::File`], [`Format::Stream`]) or Parquet. A 1-D dataset of
-//! compounds is a table of its members, every other one a column. A whole HDF5 file becomes a folder: an IPC
-//! file for each dataset, and `hyperchunk.json` with groups, links and attributes ([`manifest`]). All of it
-//! can be imported again: types, extents, attributes, fill values and the layout are in the metadata.
+//! A dataset becomes one file: IPC ([`Format::File`], [`Format::Stream`]) or Parquet. A one-dimensional
+//! dataset of compounds becomes a table with a column for each member; any other dataset becomes one column.
+//! A whole HDF5 file becomes a folder: an IPC file for each dataset, and `hyperchunk.json` with groups, links
+//! and attributes ([`manifest`]). All of it can be imported again: types, extents, attributes, fill values
+//! and the layout are in the metadata.
 //!
-//! Data go through memory in batches of some megabytes, whatever their size.
+//! Data are converted in batches of some megabytes, so memory does not depend on the size of a dataset.
 
 mod dataset;
 mod export;

@@ -1,4 +1,4 @@
-//! Destinations of batches: files that get their names when they are complete.
+//! Destinations of batches: files that appear at their paths when they are complete.
 
 use crate::values::arrow;
 use crate::{Error, ErrorKind, Result};
@@ -25,10 +25,11 @@ impl Format {
     /// Returns the format for a file name, or an error that lists the supported suffixes.
     ///
     /// # Errors
-    /// Invalid for a name of another format, or without one.
+    /// Invalid for a suffix of another format, and for a name without a known suffix.
     pub fn asked_for(path: &Path) -> Result<Self> {
         output::choose(path, &[Kind::Table])?;
-        Self::of(path).ok_or_else(|| Error::invalid("a suffix without a format").file(path.display()))
+        Self::of(path)
+            .ok_or_else(|| Error::invalid("no Arrow or Parquet format for this suffix").file(path.display()))
     }
 
     /// Returns the format for a file name.
@@ -70,7 +71,7 @@ impl Sink {
     /// Creates a file at `path`, which appears there with [`Sink::finish`].
     pub(super) fn create(path: &Path, format: Format, schema: &Schema, replace: bool) -> Result<Self> {
         if cfg!(not(feature = "parquet")) && format == Format::Parquet {
-            return Err(Error::unsupported("this build has no Parquet"));
+            return Err(Error::unsupported("this build has no Parquet (feature `parquet`)"));
         }
         let file = BufWriter::with_capacity(1 << 20, Output::create(path, replace)?);
         let options = IpcWriteOptions::try_new(64, false, MetadataVersion::V5).map_err(arrow)?;
@@ -88,7 +89,9 @@ impl Sink {
                     .map_err(Into::into)
             }
             #[cfg(not(feature = "parquet"))]
-            Format::Parquet => return Err(Error::unsupported("this build has no Parquet")),
+            Format::Parquet => {
+                return Err(Error::unsupported("this build has no Parquet (feature `parquet`)"));
+            }
         };
         match writer {
             Ok(writer) => Ok(Self { writer, path: path.to_owned() }),
@@ -115,14 +118,14 @@ impl Sink {
         Error::new(kind, error.to_string()).file(self.path.display())
     }
 
-    /// Gives the file its name; returns its size.
+    /// Completes the file, which then appears at its path; returns its size.
     pub(super) fn finish(mut self) -> Result<u64> {
         let finished = match std::mem::replace(&mut self.writer, Writer::Finished) {
             Writer::File(mut writer) => writer.finish().and_then(|()| writer.into_inner()),
             Writer::Stream(mut writer) => writer.finish().and_then(|()| writer.into_inner()),
             #[cfg(feature = "parquet")]
             Writer::Parquet(writer) => writer.into_inner().map_err(Into::into),
-            Writer::Finished => return Err(Error::invalid("a file that is finished already")),
+            Writer::Finished => return Err(Error::invalid("the file is already finished")),
         };
         let file = finished.map_err(|error| self.error(&error))?;
         let file = file.into_inner().map_err(|error| io(&self.path, error.error()))?;

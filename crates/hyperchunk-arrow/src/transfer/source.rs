@@ -1,5 +1,6 @@
-//! Reading Arrow files in batches. They are untrusted: sizes are checked against the file before anything is
-//! read.
+//! Reading Arrow files in batches. The files are untrusted: sizes are checked against the file before
+//! anything
+//! is read.
 
 use super::sink::io;
 use crate::values::guarded;
@@ -85,7 +86,7 @@ impl TableFile {
             let schema = decoder.schema().ok_or_else(|| Error::corrupt("an IPC stream without a schema"))?;
             return made(schema, Reader::Stream { file, decoder, buffer, first, ended });
         }
-        Err(Error::unsupported("neither an IPC file or stream of Arrow, nor Parquet"))
+        Err(Error::unsupported("unknown format: expected an Arrow IPC file or stream, or Parquet"))
     }
 
     /// Returns its schema.
@@ -100,7 +101,7 @@ impl TableFile {
         self.size
     }
 
-    /// Counts its rows. Streams are read for this.
+    /// Counts its rows. IPC streams and Parquet files are read for this.
     ///
     /// # Errors
     /// Corrupt or Truncated if it is damaged.
@@ -197,7 +198,7 @@ fn read_up_to(file: &mut File, buffer: &mut [u8]) -> std::io::Result<usize> {
 /// Reads bytes of the file, if they are all inside it.
 fn read_at(file: &mut File, size: u64, offset: u64, length: u64) -> Result<Buffer> {
     let wrong = || {
-        let message = format!("the file ends at byte {size}, before the {length} bytes that should be here");
+        let message = format!("the file ends at byte {size}: expected {length} bytes here");
         Error::new(ErrorKind::Truncated, message).at(offset)
     };
     if offset.checked_add(length).is_none_or(|end| end > size) {
@@ -223,7 +224,7 @@ fn read_block(file: &mut File, size: u64, block: &Block) -> Result<Buffer> {
 
 /// Returns the schema of an IPC file, a decoder with its dictionaries, and the blocks of the batches.
 fn footer(file: &mut File, size: u64) -> Result<(SchemaRef, FileDecoder, Vec<Block>)> {
-    let cut = || Error::new(ErrorKind::Truncated, "an IPC file without its end").within("IPC footer");
+    let cut = || Error::new(ErrorKind::Truncated, "the end of the IPC file is missing").within("IPC footer");
     let last = size.checked_sub(10).ok_or_else(cut)?;
     let trailer = read_at(file, size, last, 10)?;
     let trailer: [u8; 10] = trailer.as_slice().try_into().map_err(|_| cut())?;
@@ -234,7 +235,7 @@ fn footer(file: &mut File, size: u64) -> Result<(SchemaRef, FileDecoder, Vec<Blo
         .map_err(|error| Error::corrupt(error.to_string()).within("IPC footer").at(start))?;
     let schema = footer.schema().ok_or_else(|| Error::corrupt("no schema").within("IPC footer"))?;
     if !schema.endianness().equals_to_target_endianness() {
-        return Err(Error::unsupported("an IPC file of the other byte order"));
+        return Err(Error::unsupported("the IPC file has the other byte order"));
     }
     let schema = std::sync::Arc::new(convert::try_fb_to_schema(schema).map_err(damaged)?);
     let mut decoder = FileDecoder::new(std::sync::Arc::clone(&schema), footer.version());
@@ -290,5 +291,5 @@ fn parquet_file(path: &Path, file: File, size: u64) -> Result<TableFile> {
 
 #[cfg(not(feature = "parquet"))]
 fn parquet_file(_: &Path, _: File, _: u64) -> Result<TableFile> {
-    Err(Error::unsupported("this build has no Parquet"))
+    Err(Error::unsupported("this build has no Parquet (feature `parquet`)"))
 }

@@ -55,7 +55,7 @@ fn value(base: &Datatype, bytes: &[u8]) -> String {
 /// Returns a name as text.
 pub(crate) fn text(name: &Name) -> Result<&str> {
     name.as_str()
-        .ok_or_else(|| Error::unsupported(format!("the name {name:?} is not UTF-8, as those of Arrow are")))
+        .ok_or_else(|| Error::unsupported(format!("the name {name:?} is not UTF-8, which Arrow requires")))
 }
 
 /// Returns the Arrow type of NumPy's dates and durations in HDF5, as h5py stores them: opaque bytes with the
@@ -90,7 +90,7 @@ pub(crate) fn coarse_numpy_time(tag: &str) -> Option<(DataType, i64, ByteOrder)>
     Some((data_type, seconds, order))
 }
 
-/// Splits a tag: whether it is of dates, the unit, and the byte order.
+/// Parses a tag: returns whether the type is a date (else a duration), the unit, and the byte order.
 fn time_tag(tag: &str) -> Option<(bool, &str, ByteOrder)> {
     let tag = tag.strip_prefix("NUMPY:")?;
     let (tag, order) = match tag.strip_prefix('>') {

@@ -30,7 +30,7 @@ pub(crate) struct Element {
 /// The operation that turns an element's bytes into a value.
 #[derive(Debug, Clone)]
 pub(crate) enum Form {
-    /// None: they are the value, with this alignment in Arrow.
+    /// None: the stored bytes are the value, with this alignment in Arrow.
     Plain { align: usize },
     /// A conversion, to values of `width` bytes.
     Converted { conversion: Box<Conversion>, width: usize },
@@ -50,7 +50,7 @@ pub(crate) enum Form {
     Names(Arc<Names>),
     /// A reference.
     Reference(ReferenceKind),
-    /// NumPy's times, in units of this many of Arrow's.
+    /// NumPy's times, whose unit is `factor` of Arrow's units.
     Multiples { factor: i64, order: ByteOrder },
 }
 
@@ -218,7 +218,6 @@ impl Element {
     }
 
     fn complex(base: &Datatype, size: usize, conversion: &ConversionOptions, depth: usize) -> Result<Self> {
-        // Reduced halves of other number types would be lost to tools that read this as pairs.
         let item = Self::new(base, conversion, depth + 1)?;
         let data_type = DataType::FixedSizeList(Arc::new(item.field("item")), 2);
         Ok(Self::plain(size, data_type, Form::List(Arc::new(item), 2)).with("h5.complex", String::new()))

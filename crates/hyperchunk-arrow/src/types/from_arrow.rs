@@ -56,17 +56,17 @@ fn from_field(field: &Field) -> Result<(Datatype, Vec<u64>)> {
     if tensor && let Some(shape) = tensor_shape(field)? {
         let count = shape.iter().try_fold(1_u64, |product, dim| product.checked_mul(*dim));
         if dims.first().copied() != count {
-            return Err(Error::corrupt("a tensor whose shape has another number of elements than its list"));
+            return Err(Error::corrupt("the shape of a tensor does not match the size of its list"));
         }
         dims.splice(0..1, shape);
     }
     Ok((element_datatype(item, 0)?, dims))
 }
 
-/// Returns the extent of a tensor, as in memory.
+/// Returns the shape of a tensor as it is stored, without its permutation.
 fn tensor_shape(field: &Field) -> Result<Option<Vec<u64>>> {
     let Some(text) = field.metadata().get(EXTENSION_METADATA) else { return Ok(None) };
-    let wrong = || Error::corrupt(format!("the metadata of a tensor: {text:.200}"));
+    let wrong = || Error::corrupt(format!("invalid metadata of a tensor: {text:.200}"));
     let value: serde_json::Value = serde_json::from_str(text).map_err(|_| wrong())?;
     let Some(shape) = value.get("shape").and_then(serde_json::Value::as_array) else { return Err(wrong()) };
     let shape: Option<Vec<u64>> = shape.iter().map(serde_json::Value::as_u64).collect();
@@ -78,7 +78,7 @@ fn tensor_shape(field: &Field) -> Result<Option<Vec<u64>>> {
 fn cells(datatype: &Datatype, data_type: &DataType, cell: &[u64]) -> Option<Vec<u64>> {
     let mut inner = data_type;
     let mut nested = cell.iter();
-    // Nested lists, or a single one.
+    // One list of all elements of a row, or nested lists (below).
     if let DataType::FixedSizeList(item, size) = data_type {
         let count = cell.iter().try_fold(1_u64, |product, dim| product.checked_mul(*dim));
         let count = if cell.contains(&0) { Some(0) } else { count };
@@ -109,7 +109,7 @@ fn cells(datatype: &Datatype, data_type: &DataType, cell: &[u64]) -> Option<Vec<
     }
 }
 
-/// Returns whether elements of a datatype can have the values of an Arrow type.
+/// Returns whether elements of a datatype can store the values of an Arrow type.
 pub(crate) fn fits(datatype: &Datatype, data_type: &DataType, depth: usize) -> bool {
     if depth > MAX_DEPTH {
         return false;
@@ -262,7 +262,7 @@ fn element_datatype(field: &Field, depth: usize) -> Result<Datatype> {
         DataType::Binary | DataType::LargeBinary | DataType::BinaryView => vlen(integer(1, false)),
         DataType::FixedSizeBinary(width) => {
             let size = u64::try_from(*width).ok().filter(|size| *size > 0);
-            let size = size.ok_or_else(|| no("bytes of no size"))?;
+            let size = size.ok_or_else(|| no("values of 0 bytes"))?;
             opaque(size, &tag(field))
         }
         DataType::List(item)
@@ -274,7 +274,7 @@ fn element_datatype(field: &Field, depth: usize) -> Result<Datatype> {
         DataType::Struct(fields) => compound(fields, depth)?,
         DataType::Dictionary(_, values) => inner(&Field::new("values", (**values).clone(), true))?,
         DataType::RunEndEncoded(_, values) => inner(values)?,
-        DataType::Null => return Err(no("a column that is nothing but null")),
+        DataType::Null => return Err(no("Arrow's null type")),
         DataType::Interval(IntervalUnit::YearMonth | IntervalUnit::DayTime | IntervalUnit::MonthDayNano) => {
             return Err(no("intervals of months and days"));
         }
@@ -306,13 +306,13 @@ fn array(field: &Field, depth: usize) -> Result<Datatype> {
     let mut item = field;
     while let DataType::FixedSizeList(inner, size) = item.data_type() {
         if dims.len() >= 31 {
-            return Err(Error::limit("lists in more than 31 lists"));
+            return Err(Error::limit("more than 31 nested lists"));
         }
         dims.push(u64::try_from(*size).map_err(|_| Error::corrupt("a list of negative size"))?);
         item = inner;
     }
     if dims.contains(&0) {
-        return Err(no("lists of no elements inside of another type"));
+        return Err(no("lists of 0 elements inside of another type"));
     }
     let base = element_datatype(item, depth + 1)?;
     let size = dims.iter().try_fold(base.size, |size, dim| size.checked_mul(*dim));
@@ -338,7 +338,7 @@ fn compound(fields: &Fields, depth: usize) -> Result<Datatype> {
     let mut names: Vec<&Name> = members.iter().map(|member| &member.name).collect();
     names.sort();
     if names.windows(2).any(|pair| pair.first() == pair.last()) {
-        return Err(no("structs with two members of one name"));
+        return Err(no("structs with duplicate member names"));
     }
     narrow(offset)?;
     Ok(Datatype { size: offset, class: Class::Compound { members } })

@@ -27,7 +27,7 @@ pub const LAYOUT: &str = "h5.layout";
 pub const ATTRIBUTES: &str = "h5.attrs";
 /// The attributes in readable form, as a JSON object.
 pub const ATTRIBUTES_JSON: &str = "h5.attrs.json";
-/// The path of the committed datatype that is used.
+/// The path of the committed datatype that the object uses.
 pub const NAMED: &str = "h5.named";
 /// The name of an attribute, in base64, if it is not UTF-8.
 pub const NAME: &str = "h5.name";
@@ -98,7 +98,7 @@ pub(crate) fn space(space: &Dataspace) -> String {
 /// # Errors
 /// Corrupt if it is not an extent.
 pub(crate) fn parse_space(text: &str) -> Result<Dataspace> {
-    let wrong = || Error::corrupt(format!("the metadata {SPACE} is no extent: {text:.200}"));
+    let wrong = || Error::corrupt(format!("the metadata {SPACE} is not an extent: {text:.200}"));
     match text {
         "null" => return Ok(Dataspace::Null),
         "scalar" => return Ok(Dataspace::Scalar),
@@ -127,5 +127,5 @@ pub(crate) fn parse_space(text: &str) -> Result<Dataspace> {
 /// Decodes a list of sizes from JSON.
 pub(crate) fn parse_sizes(key: &str, text: &str) -> Result<Vec<u64>> {
     serde_json::from_str(text)
-        .map_err(|_| Error::corrupt(format!("the metadata {key} is no list of sizes: {text:.200}")))
+        .map_err(|_| Error::corrupt(format!("the metadata {key} is not a list of sizes: {text:.200}")))
 }

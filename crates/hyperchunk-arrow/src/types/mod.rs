@@ -4,7 +4,8 @@
 //! - Properties that Arrow cannot represent are in the field's metadata; the encoded HDF5 datatype there
 //!   ([`metadata::DTYPE`]) is authoritative.
 //! - Bytes are changed only if Arrow requires it: it is little-endian, and has no unusual precisions.
-//! - Columns are never null, except strings of variable length that HDF5 stores as null pointers.
+//! - Values are never null, except strings of variable length that HDF5 stores as null pointers, and NaT of
+//!   NumPy's times.
 
 mod describe;
 mod field;
@@ -66,14 +67,14 @@ pub enum Half {
     /// Numbers of 2 bytes.
     #[default]
     Float16,
-    /// Numbers of 4 bytes, for tools that have no others.
+    /// Numbers of 4 bytes, for tools without 16-bit floating-point numbers.
     Float32,
 }
 
-/// The form of enumerations.
+/// The form of enumerations. h5py's boolean type, `{FALSE: 0, TRUE: 1}` of a byte, is always `arrow.bool8`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Enums {
-    /// Integers, with the names in the metadata. `{FALSE: 0, TRUE: 1}` of a byte is `arrow.bool8`.
+    /// Integers, with the names in the metadata.
     #[default]
     Values,
     /// Dictionaries of names. A value without a name is an error.

@@ -164,7 +164,7 @@ fn set(
     let null = dataspace == Dataspace::Null;
     let expected = if null { &[0][..] } else { dataspace.dims() };
     if expected != cell {
-        return Err(Error::corrupt("its extent is another than that of its values"));
+        return Err(Error::corrupt("its extent differs from the extent of its values"));
     }
     let target = ElementEncoder::for_rows(&datatype, &cell, array.data_type())?;
     let mut data = hyperchunk::room::zeros(target.size)?;

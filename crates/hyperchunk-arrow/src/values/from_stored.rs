@@ -22,8 +22,9 @@ use std::sync::Arc;
 const BLOCK_ROWS: usize = 4096;
 
 impl ColumnType {
-    /// Makes an array of rows from their stored bytes. They are copied only if [`ColumnType::zero_copy`]
-    /// requires it, or if they are misaligned. `file` contains the targets of sequences and references.
+    /// Makes an array of rows from their stored bytes, which are copied only if they need a conversion
+    /// ([`ColumnType::zero_copy`]) or are misaligned. `file` contains the targets of sequences and
+    /// references.
     ///
     /// # Errors
     /// Invalid if the number of bytes does not match the rows, or `file` is missing but needed; Conversion
@@ -32,7 +33,7 @@ impl ColumnType {
     pub fn array(&self, stored: Buffer, rows: usize, file: Option<&File>) -> Result<ArrayRef> {
         let size = self.row_size();
         if size.checked_mul(rows) != Some(stored.len()) {
-            let message = format!("{} bytes for {rows} rows of {size}", stored.len());
+            let message = format!("got {} bytes for {rows} rows of {size} bytes", stored.len());
             return Err(Error::invalid(message));
         }
         if let Some(align) = self.zero_copy()
@@ -109,7 +110,7 @@ pub(crate) fn arrow(error: ArrowError) -> Error {
 }
 
 fn no_file() -> Error {
-    Error::invalid("elements that lead to a file, without a file")
+    Error::invalid("the elements refer to data elsewhere in their file, but no file was given")
 }
 
 fn too_large() -> Error {
@@ -131,7 +132,7 @@ fn in_place(element: &Element, stored: Buffer, rows: usize) -> Result<ArrayData>
     builder.build().map_err(arrow)
 }
 
-/// The targets of elements.
+/// The file to which elements refer, and its heap of sequences.
 struct HeapSource<'a> {
     file: Option<&'a File>,
     sequences: Option<Sequences<'a>>,
@@ -258,7 +259,7 @@ impl<'e> Column<'e> {
                     let stored = part(stored, row, stride, size)?;
                     let key = values.iter().position(|value| value == stored);
                     let key = key.and_then(|key| i32::try_from(key).ok()).ok_or_else(|| {
-                        let message = "a value of an enumeration without a name (enums as values shows it)";
+                        let message = "a value of an enumeration has no name (read enums as values)";
                         Error::new(ErrorKind::Conversion, message)
                     })?;
                     keys.push(key);
@@ -307,7 +308,7 @@ impl<'e> Column<'e> {
                 for row in 0..rows {
                     let stored = part(stored, row, stride, size)?;
                     if let Some((count, bytes)) = ends.sequences()?.get(stored, base)? {
-                        // The heap is used again inside.
+                        // Copied, as nested sequences use the same reader of the heap.
                         let bytes = bytes.to_vec();
                         let count = usize::try_from(count).map_err(|_| too_large())?;
                         item.push(&bytes, item.element.size, count, ends)?;
@@ -414,22 +415,21 @@ fn with_missing_times(data_type: &DataType, values: Buffer) -> (Option<NullBuffe
 /// Converts one of NumPy's times to Arrow's unit; NaT becomes a null.
 ///
 /// # Errors
-/// Conversion if it is beyond those of Arrow's type.
+/// Conversion if it is out of range for Arrow's type.
 fn multiple(time: i64, factor: i64, data_type: &DataType) -> Result<Option<i64>> {
     if time == i64::MIN {
         return Ok(None);
     }
     let fits = |time: &i64| *data_type != DataType::Date32 || i32::try_from(*time).is_ok();
     time.checked_mul(factor).filter(fits).map(Some).ok_or_else(|| {
-        let message = format!(
-            "the time {time} of NumPy is beyond those of {data_type} (read the dataset without Arrow)"
-        );
+        let message =
+            format!("NumPy's time {time} is beyond those of {data_type} (read the dataset without Arrow)");
         Error::new(ErrorKind::Conversion, message)
     })
 }
 
 fn not_utf8() -> Error {
-    Error::new(ErrorKind::Conversion, "text that is not UTF-8 (strings as stored shows it)")
+    Error::new(ErrorKind::Conversion, "the text is not UTF-8 (read strings as stored)")
 }
 
 /// Returns the datatype of a string's elements.
@@ -450,7 +450,7 @@ fn part(stored: &[u8], row: usize, stride: usize, size: usize) -> Result<&[u8]> 
     part.ok_or_else(|| Error::invalid("fewer bytes than rows"))
 }
 
-/// Passes on the bytes of rows.
+/// Passes the bytes of all rows to `take`.
 fn gather(stored: &[u8], stride: usize, size: usize, rows: usize, mut take: impl FnMut(&[u8])) -> Result<()> {
     if rows == 0 {
         return Ok(());

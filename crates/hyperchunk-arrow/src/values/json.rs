@@ -12,7 +12,7 @@ const MAX_STRING_BYTES: usize = 1000;
 /// Maximum depth of shown values.
 const MAX_DEPTH: usize = 8;
 
-/// Returns a row.
+/// Returns the value of a row.
 pub(crate) fn value(array: &ArrayRef, row: usize) -> Value {
     value_at(array, row, 0)
 }

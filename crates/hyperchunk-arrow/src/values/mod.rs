@@ -20,5 +20,5 @@ use hyperchunk::{Error, Result};
 /// returning an error; a panic becomes an error here.
 pub(crate) fn guarded<T>(read: impl FnOnce() -> Result<T>) -> Result<T> {
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(read))
-        .unwrap_or_else(|_| Err(Error::corrupt("the file is damaged: its reader gave up")))
+        .unwrap_or_else(|_| Err(Error::corrupt("the file is damaged: a library panicked while reading it")))
 }

@@ -41,7 +41,7 @@ pub(super) fn read_reference(file: &File, kind: ReferenceKind, element: &[u8]) -
     Ok(ArrowReference { path, raw: raw(kind, &reference)?, selection })
 }
 
-/// Returns the element, independent of its file.
+/// Returns the `raw` bytes, which do not depend on the file's heap.
 fn raw(kind: ReferenceKind, reference: &Reference) -> Result<Vec<u8>> {
     if reference.address == UNDEFINED_ADDRESS && kind == ReferenceKind::Object1 {
         return encode(kind, Some(reference), None);
@@ -60,7 +60,7 @@ fn raw(kind: ReferenceKind, reference: &Reference) -> Result<Vec<u8>> {
     Ok(raw)
 }
 
-/// Returns the actual kind of a revised reference: one datatype holds all kinds.
+/// Returns the actual kind of a reference of HDF5 1.12 (`H5T_STD_REF`), whose datatype holds all kinds.
 fn actual_kind(kind: ReferenceKind, reference: &Reference) -> ReferenceKind {
     match (kind, &reference.region, &reference.attribute) {
         (ReferenceKind::Object1 | ReferenceKind::Region1, ..) => kind,
@@ -125,7 +125,7 @@ pub(super) fn store(
     } else {
         let (element, object) = raw
             .split_at_checked(wide)
-            .ok_or_else(|| Error::corrupt(format!("a reference of {} bytes instead of {wide}", raw.len())))?;
+            .ok_or_else(|| Error::corrupt(format!("a reference of {} bytes, expected {wide}", raw.len())))?;
         parse_apart(kind, element, object)?
     };
     let mut reference = match (known, path) {
@@ -136,7 +136,7 @@ pub(super) fn store(
             Reference { file: None, address: UNDEFINED_ADDRESS, region: None, attribute: None }
         }
         (None, Some(path)) => {
-            return Err(Error::invalid(format!("a reference to a part of {path} that does not say which")));
+            return Err(Error::invalid(format!("a reference to a part of {path} needs its `raw` bytes")));
         }
     };
     if reference.file.is_none() {

@@ -20,8 +20,8 @@ const BLOCK_ELEMENTS: usize = 4096;
 
 /// Writes rows of a dataset, from `rows_from` on: `array` is a column that `field` describes.
 ///
-/// Null rows become zeros, or null pointers for strings of variable length: the positions of nulls have to be
-/// stored elsewhere.
+/// Null rows become NaT for NumPy's times, null pointers for values of variable length, and zeros otherwise,
+/// so that the positions of other nulls have to be stored elsewhere.
 ///
 /// # Errors
 /// Conversion if the array's type does not match the dataset's, or a value cannot be represented; Unsupported
@@ -62,9 +62,10 @@ pub fn write_column(writer: &DatasetWriter, rows_from: u64, field: &Field, array
     Ok(())
 }
 
-/// The destination of parts that are stored outside of elements.
+/// The writer of values that are stored in a heap, outside of elements.
 pub(crate) struct HeapTarget<'a> {
     pub(crate) writer: &'a Writer,
+    /// True if the elements belong to an attribute.
     pub(crate) attribute: bool,
 }
 
@@ -94,7 +95,7 @@ enum Form {
     Fixed,
     /// The values' bytes, converted from this size.
     Converted(Box<Conversion>, usize),
-    /// NumPy's times, in units of this many of Arrow's.
+    /// NumPy's times, whose unit is `factor` of Arrow's units.
     Multiples {
         factor: i64,
         order: ByteOrder,
@@ -119,7 +120,7 @@ fn narrow(size: u64) -> Result<usize> {
 }
 
 fn mismatch(datatype: &Datatype, data_type: &DataType) -> Error {
-    let message = format!("Arrow's {data_type} is not what {} holds", types::describe(datatype));
+    let message = format!("cannot store Arrow's {data_type} as {}", types::describe(datatype));
     Error::new(ErrorKind::Conversion, message)
 }
 
@@ -255,7 +256,7 @@ impl ElementEncoder {
         }
     }
 
-    /// Makes the conversion of a number that Arrow stores as in memory.
+    /// Makes the conversion of numbers.
     fn number(datatype: &Datatype, data_type: &DataType, size: usize) -> Result<Self> {
         let little = |signed| {
             let size = u16::try_from(datatype.size).unwrap_or(8);
@@ -266,7 +267,7 @@ impl ElementEncoder {
             (DataType::Float16, _) => (datatype.clone(), Datatype::ieee(2, ByteOrder::Little)),
             (DataType::Float32, _) => (datatype.clone(), Datatype::ieee(4, ByteOrder::Little)),
             (DataType::Float64, _) => (datatype.clone(), Datatype::ieee(8, ByteOrder::Little)),
-            // The bits of small numbers.
+            // Small floating-point types: Arrow has their bits as integers.
             (_, Class::Float(float)) => {
                 let size = u16::try_from(datatype.size).unwrap_or(8);
                 (Datatype::integer(size, false, float.order), little(false))
@@ -292,7 +293,8 @@ impl ElementEncoder {
         Ok(Self { size: narrow(stored.size)?, form, null: None })
     }
 
-    /// Converts all rows of an array, contiguously; nulls become zeros.
+    /// Converts all rows of an array to contiguous elements. Nulls become the type's value for null, or
+    /// zeros.
     pub(crate) fn rows(&self, array: &dyn Array, out: &mut [u8], ends: &HeapTarget<'_>) -> Result<()> {
         self.put(array, out, self.size, ends, true)?;
         if let Some(nulls) = array.logical_nulls()
@@ -397,8 +399,7 @@ impl ElementEncoder {
             Form::Text(padding) => texts(array, |row, text| {
                 let out = element(out, row, stride, self.size)?;
                 if text.len() > out.len() {
-                    let message =
-                        format!("a string of {} bytes where {} have a place", text.len(), out.len());
+                    let message = format!("cannot store a string of {} bytes in {}", text.len(), out.len());
                     return Err(Error::new(ErrorKind::Conversion, message));
                 }
                 let (head, rest) = out.split_at_mut(text.len());
@@ -429,7 +430,8 @@ impl ElementEncoder {
                 }
                 let at = names.names.iter().position(|known| known.as_bytes() == name);
                 let value = at.and_then(|at| names.values.get(at)).ok_or_else(|| {
-                    let message = format!("{} is no name of the enumeration", references::display_path(name));
+                    let name = references::display_path(name);
+                    let message = format!("{name} is not a name of the enumeration");
                     Error::new(ErrorKind::Conversion, message)
                 })?;
                 put(out, value)
@@ -462,7 +464,7 @@ impl ElementEncoder {
                 let list = array.as_fixed_size_list_opt().ok_or_else(type_mismatch)?;
                 let start = list.offset().checked_mul(*count).ok_or_else(type_mismatch)?;
                 let length = list.len().checked_mul(*count).ok_or_else(type_mismatch)?;
-                // A sliced list has all values of the whole.
+                // A sliced list has the values of the whole list.
                 let values = list.values();
                 let values = if values.len() == length {
                     ArrayRef::clone(values)
@@ -519,7 +521,7 @@ fn inner_nulls(outer: Option<&arrow_buffer::NullBuffer>, column: &ArrayRef) -> b
 }
 
 fn type_mismatch() -> Error {
-    Error::invalid("an array that is not of its type")
+    Error::invalid("the array does not match its type")
 }
 
 fn is_text(data_type: &DataType) -> bool {
@@ -577,12 +579,12 @@ fn fixed(array: &dyn Array, size: usize) -> Result<&[u8]> {
     if bytes.len() == length {
         return Ok(bytes);
     }
-    // A sliced array of fixed-size bytes has all values of the whole.
+    // A sliced array of fixed-size bytes has the values of the whole array.
     let start = array.offset().checked_mul(size).ok_or_else(type_mismatch)?;
     bytes.get(start..start.saturating_add(length)).ok_or_else(type_mismatch)
 }
 
-/// Passes on text or bytes, row by row; empty for nulls.
+/// Passes the text or bytes of each row to `put_each`; empty for nulls.
 fn texts(array: &dyn Array, mut put_each: impl FnMut(usize, &[u8]) -> Result<()>) -> Result<()> {
     macro_rules! all {
         ($($kind:ident $array:expr;)*) => { $(
@@ -606,7 +608,7 @@ fn texts(array: &dyn Array, mut put_each: impl FnMut(usize, &[u8]) -> Result<()>
     Err(type_mismatch())
 }
 
-/// Passes on sequences, row by row; empty for nulls.
+/// Passes the sequence of each row to `put_each`; empty for nulls.
 fn sequences(array: &dyn Array, mut put_each: impl FnMut(usize, ArrayRef) -> Result<()>) -> Result<()> {
     macro_rules! all {
         ($($kind:ident $array:expr;)*) => { $(

@@ -19,16 +19,17 @@ use hyperchunk::{Read, read_many};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Default number of rows in a batch that costs nothing.
+/// Default number of rows in a batch that is neither read nor copied.
 const DEFAULT_BATCH_ROWS: u64 = 1 << 20;
 /// Maximum number of rows in a batch: some tools count them in 32 bits.
 const MAX_BATCH_ROWS: u64 = i32::MAX as u64;
 /// Final size of a slab, in bytes; the first slabs are smaller, so that the first rows come early.
 const SLAB_BYTES: u64 = 32 << 20;
 const FIRST_SLAB_BYTES: u64 = 4 << 20;
-/// Maximum size of a slab as high as a chunk, in bytes; higher chunks are decoded again for each slab.
+/// Maximum size in bytes of a slab of whole chunks; a larger chunk is divided into slabs, and decoded again
+/// for each.
 const MAX_HIGH_SLAB_BYTES: u64 = 256 << 20;
-/// Slabs of fewer bytes are computed on request.
+/// Slabs of fewer bytes are computed on request, not in the background.
 const MIN_BACKGROUND_BYTES: u64 = 1 << 20;
 /// A reader of a table's rows. Its batches do not change later, except mapped data.
 #[derive(Debug)]
@@ -132,7 +133,7 @@ impl Batches {
                 continue;
             };
             let Some(extent) = row_extents.extent(start) else {
-                return Err(Error::invalid("rows that lie nowhere"));
+                return Err(Error::invalid("rows without a location"));
             };
             end_row = end_row.min(extent.rows.end);
             let place =
@@ -256,7 +257,7 @@ impl Batches {
     /// Returns the next batch.
     ///
     /// # Errors
-    /// If its rows cannot be read. Later calls return none.
+    /// If its rows cannot be read. Later calls return `None`.
     pub fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
         let batch = match self.rest.take() {
             Some(rest) => Some(rest),
@@ -290,7 +291,7 @@ impl Inner {
     /// Computes the batch of a slab.
     pub(super) fn compute(&self, slab: &RowBatch) -> Result<RecordBatch> {
         let count = slab.rows.iter().map(|rows| rows.end - rows.start).fold(0, u64::saturating_add);
-        let rows = usize::try_from(count).map_err(|_| Error::limit("more rows than there are addresses"))?;
+        let rows = usize::try_from(count).map_err(|_| Error::limit("more rows than memory"))?;
         let stored = self.bytes(slab, rows)?;
         let mut arrays: Vec<Option<ArrayRef>> = self.columns.iter().map(|_| None).collect();
         for (number, (from, bytes)) in self.stored.iter().zip(stored).enumerate() {
@@ -316,7 +317,7 @@ impl Inner {
         let arrays: Vec<ArrayRef> = arrays.into_iter().flatten().collect();
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         RecordBatch::try_new_with_options(Arc::clone(&self.schema), arrays, &options)
-            .map_err(|error| Error::invalid(format!("a batch that is none: {error}")))
+            .map_err(|error| Error::invalid(format!("invalid record batch: {error}")))
     }
 
     /// Returns the stored bytes of a slab's rows, for each dataset in use.
@@ -327,14 +328,14 @@ impl Inner {
             if !self.columns.iter().any(|column| column.stored == number) {
                 continue;
             }
-            let size = rows
-                .checked_mul(from.row)
-                .ok_or_else(|| Error::limit("more bytes than there are addresses"))?;
+            let size = rows.checked_mul(from.row).ok_or_else(|| Error::limit("more bytes than memory"))?;
             match slab.places.get(number).and_then(Option::as_ref) {
                 Some(place) => {
                     let range = place.offset..place.offset.saturating_add(size as u64);
-                    let buffer =
-                        place.map.buffer(range).ok_or_else(|| Error::invalid("rows outside their file"))?;
+                    let buffer = place
+                        .map
+                        .buffer(range)
+                        .ok_or_else(|| Error::invalid("rows past the end of a file"))?;
                     if let Some(to) = buffers.get_mut(number) {
                         *to = Some(buffer);
                     }
@@ -353,7 +354,7 @@ impl Inner {
                 // No overflow: the bytes of all rows are computed above.
                 let bytes = usize::try_from(*rows).unwrap_or(usize::MAX).saturating_mul(from.row);
                 let (out, behind) = rest.split_at_mut(bytes.min(rest.len()));
-                wanted.push(Read { dataset: &from.dataset, selection: selection, conversion: None, out });
+                wanted.push(Read { dataset: &from.dataset, selection, conversion: None, out });
                 rest = behind;
             }
         }

@@ -6,8 +6,8 @@ use crate::Result;
 use arrow_buffer::Buffer;
 use hyperchunk::Dataset;
 
-/// Maps the elements of a dataset in a local file; `None` if they are not contiguous, elsewhere, or need a
-/// conversion.
+/// Maps the stored elements of a dataset in a local file; `None` if they are not contiguous in one file, are
+/// filtered, or cannot be mapped.
 ///
 /// # Errors
 /// If the locations of the dataset's data cannot be read; Changed if the file is shorter than it was.

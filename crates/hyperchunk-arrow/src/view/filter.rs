@@ -26,7 +26,8 @@ const BATCH_ROWS: usize = 64 << 10;
 pub struct FilteredBatches {
     scan: Scan,
     plan: Plan,
-    /// Size in bytes of a value of each wanted column; `None` if one of them has no plain values.
+    /// Size in bytes of a value of each wanted column; `None` if one of them is nullable, or has no values of
+    /// 1, 2, 4 or 8 bytes.
     widths: Option<Vec<usize>>,
     max_rows: usize,
     part: Option<BoundPart>,
@@ -68,8 +69,8 @@ impl Scan {
         Plan::new(predicate, &self.first_schema(), nan).is_some()
     }
 
-    /// Returns the wanted columns of rows that match a predicate of the first columns, at most `max_rows` in a
-    /// batch; `None` if these have nulls or are not numeric.
+    /// Returns the wanted columns of rows that match a predicate of the first columns, at most `max_rows` in
+    /// a batch; `None` if the predicate uses columns that may have nulls or are not numeric.
     #[must_use]
     pub fn filter(self, predicate: &Predicate, nan: Nan, max_rows: Option<usize>) -> Option<FilteredBatches> {
         let plan = Plan::new(predicate, &self.first_schema(), nan)?;
@@ -96,7 +97,7 @@ impl FilteredBatches {
     /// Returns the next batch.
     ///
     /// # Errors
-    /// If its rows cannot be read. Later calls return none.
+    /// If its rows cannot be read. Later calls return `None`.
     pub fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
         loop {
             if let Some(batch) = self.ready.pop() {
@@ -142,7 +143,7 @@ impl FilteredBatches {
     fn next_part(&mut self) -> Result<Option<BoundPart>> {
         let Some(rows) = self.scan.next_part()? else { return Ok(None) };
         let bound = self.plan.bind(rows.first());
-        let bound = bound.ok_or_else(|| Error::invalid("a column of numbers that has others"))?;
+        let bound = bound.ok_or_else(|| Error::invalid("a column does not match its type"))?;
         Ok(Some(BoundPart { rows, bound, next: 0, wanted: None }))
     }
 
@@ -185,7 +186,7 @@ impl FilteredBatches {
             {
                 let count_appended = append_matches(column, *width, rows.clone(), words, buffer);
                 if count_appended != Some(count) {
-                    return Err(Error::invalid("a column of numbers that has others"));
+                    return Err(Error::invalid("a column does not match its type"));
                 }
             }
             self.gathered.rows += count;
@@ -193,7 +194,7 @@ impl FilteredBatches {
         }
     }
 
-    /// Returns rows that all match, after those gathered before.
+    /// Queues rows that all match, after the rows gathered before.
     fn push_unfiltered(&mut self, part: &mut BoundPart, rows: Range<usize>) -> Result<()> {
         let batch = part.wanted()?.slice(rows.start, rows.len());
         let before = self.gathered()?;
@@ -219,7 +220,7 @@ impl FilteredBatches {
         arrays
             .and_then(|arrays| RecordBatch::try_new_with_options(schema, arrays, &options))
             .map(Some)
-            .map_err(|error| Error::invalid(format!("a batch that is none: {error}")))
+            .map_err(|error| Error::invalid(format!("invalid record batch: {error}")))
     }
 }
 

@@ -22,7 +22,7 @@ pub(super) fn table(object: &Object, options: &TableOptions) -> Result<TablePart
     match object.kind() {
         ObjectKind::Dataset => from_dataset(object.dataset()?, options),
         ObjectKind::Group => from_group(object, options),
-        ObjectKind::Datatype => Err(Error::invalid("a datatype is no table")),
+        ObjectKind::Datatype => Err(Error::invalid("a datatype is not a table")),
     }
 }
 
@@ -38,7 +38,8 @@ fn from_dataset(dataset: Dataset, options: &TableOptions) -> Result<TableParts> 
     if let Some(wanted) = &options.columns
         && *wanted != [name.clone()]
     {
-        let message = format!("the columns {} of a dataset that is one, `{name}`", listed(wanted));
+        let message =
+            format!("cannot select the columns {}: the dataset is one column, `{name}`", listed(wanted));
         return Err(Error::new(ErrorKind::NotFound, message));
     }
     let column = whole_column(0, &name, &stored, conversion, metadata)?;
@@ -51,7 +52,7 @@ fn as_table<'a>(stored: &'a StoredDataset, conversion: &ConversionOptions) -> Op
     if conversion.compounds == Compounds::Struct || stored.dataset.dims().len() > 1 {
         return None;
     }
-    // Some compounds are conventionally numbers.
+    // Some compounds are numbers by convention, such as complex numbers.
     match ColumnType::new("", stored.dataset.datatype(), &[], conversion) {
         Ok(kind) if !matches!(kind.field().data_type(), DataType::Struct(_)) => None,
         _ => Some(members),
@@ -67,7 +68,7 @@ fn member_columns(
     let column = |member: &Member| {
         let name = member.name.as_str().ok_or_else(|| {
             Error::unsupported(format!(
-                "the name of the member {:?} is not UTF-8, as names in Arrow are",
+                "the name of the member {:?} is not UTF-8, which Arrow requires",
                 member.name
             ))
         })?;
@@ -162,11 +163,11 @@ fn from_children(group: &Group, conversion: &ConversionOptions) -> Result<TableP
     } else {
         links.sort_by(|a, b| a.name.cmp(&b.name));
     }
-    // The attributes of all of them are needed, too.
+    // The attributes of all children are needed, too.
     object.file().prefetch(object, true, Some(1))?;
     let names: Vec<&[u8]> = links.iter().map(|link| link.name.as_bytes()).collect();
     let mut found = Vec::new();
-    // In parts, so that not all of many expensive dangling links are followed before the first error.
+    // In batches: with many links, the first error is found before all of them are followed.
     let opened =
         names.chunks(OPEN_BATCH_LINKS).flat_map(|names| match object.file().open_many(object, names, 0) {
             Ok(opened) => opened,
@@ -185,14 +186,15 @@ fn from_children(group: &Group, conversion: &ConversionOptions) -> Result<TableP
         }
         let name = link.name.as_str().ok_or_else(|| {
             Error::unsupported(format!(
-                "the name of the dataset {:?} is not UTF-8, as names in Arrow are",
+                "the name of the dataset {:?} is not UTF-8, which Arrow requires",
                 link.name
             ))
         })?;
         found.push((RequestedColumn::path(name), dataset));
     }
     if found.is_empty() {
-        let message = "the group is no table: none of its members is a dataset with dimensions (it may have tables below it)";
+        let message =
+            "the group is not a table: it has no dataset with dimensions (it may have tables below it)";
         return Err(Error::invalid(message));
     }
     from_datasets(object, found, conversion)
@@ -230,8 +232,8 @@ fn from_datasets(
         let parts: Vec<String> =
             lengths.iter().map(|(length, names)| format!("{length} rows: {}", listed(names))).collect();
         let message = format!(
-            "the datasets are no table, they have not equally many rows ({}); say which, with `columns` or the attribute \
-             `{TABLE_ATTRIBUTE}`",
+            "cannot form a table: the datasets have different numbers of rows ({}); name those to use with \
+             `columns` or the attribute `{TABLE_ATTRIBUTE}`",
             parts.join("; ")
         );
         return Err(Error::invalid(message));

@@ -15,7 +15,8 @@ pub(super) struct Member {
     pub(super) width: usize,
 }
 
-/// Copies parts of the rows of `row` bytes in `stored`, each part's bytes contiguously.
+/// Copies members out of the rows of `stored`, which have `row` bytes each; returns the contiguous values of
+/// each member.
 ///
 /// # Errors
 /// Limit if there is no memory.

@@ -6,7 +6,7 @@ use crate::Result;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Minimum average size of pieces for mapping, in bytes: for smaller ones a batch each would cost more than
+/// Minimum average size of mapped extents, in bytes: if they are smaller, a batch for each costs more than
 /// reading.
 const MIN_MAPPED_BYTES: u64 = 64 << 10;
 
@@ -15,7 +15,7 @@ const MIN_MAPPED_BYTES: u64 = 64 << 10;
 pub(super) struct RowExtents {
     /// Sorted, without gaps.
     pub(super) extents: Vec<RowExtent>,
-    /// The index of the last used piece.
+    /// The index of the last used extent.
     current: usize,
     /// Number of rows in a chunk that must be read; 1 without chunks.
     pub(super) height: u64,
@@ -28,7 +28,7 @@ pub(super) struct RowExtent {
     pub(super) place: Option<MappedLocation>,
 }
 
-/// A place in a mapped file.
+/// A location in a mapped file.
 #[derive(Debug, Clone)]
 pub(super) struct MappedLocation {
     pub(super) map: Arc<Map>,
@@ -59,7 +59,7 @@ impl RowExtents {
         Ok(Self { extents: extents.collect::<Result<_>>()?, current: 0, height })
     }
 
-    /// Returns the piece that contains a row; rows must be requested in order.
+    /// Returns the extent that contains a row; rows must be requested in order.
     pub(super) fn extent(&mut self, row: u64) -> Option<&RowExtent> {
         while self.extents.get(self.current).is_some_and(|extent| extent.rows.end <= row) {
             self.current += 1;
@@ -69,9 +69,9 @@ impl RowExtents {
 }
 
 impl MappedLocation {
-    /// Returns the place of a later row.
+    /// Returns the location `rows` rows later; `row` is the size of a row.
     pub(super) fn at_row(&self, rows: u64, row: usize) -> Self {
-        // No overflow: all rows of a piece are inside the file.
+        // No overflow: all rows of an extent are inside the file.
         Self { map: Arc::clone(&self.map), offset: self.offset + rows * row as u64 }
     }
 }
@@ -82,7 +82,7 @@ impl Column {
         self.offset == 0 && self.kind.row_size() == stored.row
     }
 
-    /// Returns whether its values are the bytes at a place of a mapped file.
+    /// Returns whether the bytes at a location of a mapped file are its values.
     pub(super) fn is_as_stored(&self, stored: &StoredDataset, place: Option<&MappedLocation>) -> bool {
         let Some((place, align)) = place.zip(self.kind.zero_copy()) else { return false };
         self.is_whole(stored) && place.map.address(place.offset).is_multiple_of(align.max(1))

@@ -55,7 +55,7 @@ impl Table {
         let (start, end) =
             (rows.first().map_or(0, |rows| rows.start), rows.last().map_or(0, |rows| rows.end));
         if !ordered || !forward {
-            return Err(Error::invalid("rows of a scan that do not come in order"));
+            return Err(Error::invalid("the rows of a scan must be sorted and disjoint"));
         }
         let around = self.slice(start..end)?;
         let before = self.0.rows.start;
@@ -137,7 +137,7 @@ impl ScanPart {
         if let Some(mask) = mask
             && mask.len() != rows
         {
-            return Err(Error::invalid(format!("{} truth values for {rows} rows", mask.len())));
+            return Err(Error::invalid(format!("a mask of {} values for {rows} rows", mask.len())));
         }
         let mask =
             mask.map(|mask| if mask.null_count() > 0 { prep_null_mask_filter(mask) } else { mask.clone() });
@@ -158,11 +158,10 @@ impl ScanPart {
             let filter = if columns.len() > 1 { filter.optimize() } else { filter }.build();
             let filtered = columns.iter().map(|column| filter.filter(column));
             let filtered: std::result::Result<Vec<_>, _> = filtered.collect();
-            columns =
-                filtered.map_err(|error| Error::unsupported(format!("rows cannot be chosen: {error}")))?;
+            columns = filtered.map_err(|error| Error::unsupported(format!("cannot select rows: {error}")))?;
         }
         let options = RecordBatchOptions::new().with_row_count(Some(count));
         RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)
-            .map_err(|error| Error::invalid(format!("a batch that is none: {error}")))
+            .map_err(|error| Error::invalid(format!("invalid record batch: {error}")))
     }
 }

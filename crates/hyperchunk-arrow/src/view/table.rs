@@ -95,7 +95,7 @@ pub struct Storage {
     pub copied: u64,
 }
 
-/// The result of finding a table.
+/// The datasets and the columns of a table.
 pub(super) struct TableParts {
     pub(super) stored: Vec<StoredDataset>,
     pub(super) columns: Vec<Column>,
@@ -111,7 +111,7 @@ pub fn joined(schema: &SchemaRef, batches: &[RecordBatch]) -> Result<RecordBatch
     match batches {
         [one] => Ok(one.clone()),
         all => concat_batches(schema, all)
-            .map_err(|error| Error::limit(format!("the batches of a table as one: {error}"))),
+            .map_err(|error| Error::limit(format!("cannot join the batches of a table: {error}"))),
     }
 }
 
@@ -119,8 +119,8 @@ impl Table {
     /// Makes a table over a dataset or a group.
     ///
     /// # Errors
-    /// Invalid if the object is not a table, or lacks the requested columns or rows; Unsupported if Arrow has
-    /// no type for a column; others if something cannot be read.
+    /// Invalid if the object is not a table, or lacks the requested rows; NotFound if it lacks a requested
+    /// column; Unsupported if Arrow has no type for a column; errors of reading.
     pub fn from_object(object: &Object, options: &TableOptions) -> Result<Self> {
         let found = find::table(object, options).map_err(|error| named(error, object))?;
         let rows = options.rows.clone().unwrap_or(0..found.rows);
@@ -318,7 +318,8 @@ fn schema(columns: &[Column], metadata: Metadata) -> SchemaRef {
 
 fn check_rows(rows: &Range<u64>, count: u64) -> Result<()> {
     if rows.start > rows.end || rows.end > count {
-        let message = format!("rows {} to {} of a table that has {count}", rows.start, rows.end);
+        let message =
+            format!("cannot select rows {} to {} of a table that has {count}", rows.start, rows.end);
         return Err(Error::invalid(message));
     }
     Ok(())

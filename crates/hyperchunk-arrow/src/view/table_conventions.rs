@@ -215,8 +215,8 @@ fn names(group: &Group) -> Result<Vec<String>> {
 /// element type, with all columns of that type.
 fn frame(group: &Group) -> Result<Vec<RequestedColumn>> {
     let damaged =
-        |what: &str| named(Error::corrupt(format!("a frame of pandas without {what}")), group.object());
-    let multiple = "the frame has an index of several levels, which pandas reads";
+        |what: &str| named(Error::corrupt(format!("the pandas frame has no {what}")), group.object());
+    let multiple = "the frame has an index of several levels, which only pandas reads";
     let refuse = |why: &str| Err(named(Error::unsupported(why), group.object()));
     for axis in ["axis0_variety", "axis1_variety"] {
         if text(group.object(), axis)?.as_deref() == Some("multi") {
@@ -264,12 +264,12 @@ fn pickled(dataset: &Dataset) -> Option<&'static str> {
 /// Lists the columns of a fixed pandas series: its index and its values.
 fn series(group: &Group) -> Result<Vec<RequestedColumn>> {
     if text(group.object(), "index_variety")?.as_deref() == Some("multi") {
-        let why = "the series has an index of several levels, which pandas reads";
+        let why = "the series has an index of several levels, which only pandas reads";
         return Err(named(Error::unsupported(why), group.object()));
     }
     let mut found = Vec::new();
     for name in ["index", "values"] {
-        let message = || Error::corrupt(format!("a series of pandas without `{name}`"));
+        let message = || Error::corrupt(format!("the pandas series has no `{name}`"));
         let dataset = child(group, name)?.ok_or_else(|| named(message(), group.object()))?.dataset()?;
         found.push(RequestedColumn {
             pandas: true,
@@ -303,9 +303,7 @@ fn labels(dataset: &Dataset) -> Result<Vec<String>> {
             .filter_map(|bytes| bytes.first_chunk::<8>())
             .map(|bytes| i64::from_le_bytes(*bytes).to_string())
             .collect()),
-        _ => Err(named(Error::unsupported(
-            "names of columns that are neither strings nor integers of 64 bits",
-        ))),
+        _ => Err(named(Error::unsupported("the column names are neither strings nor integers of 64 bits"))),
     }
 }
 
@@ -326,7 +324,7 @@ fn anndata(group: &Group) -> Result<Vec<RequestedColumn>> {
     Ok(found)
 }
 
-/// Returns the columns of a NeXus plot: its first axis, its signals.
+/// Returns the columns of a NeXus plot: its first axis, and its signals.
 fn nexus(group: &Group) -> Result<Option<Vec<RequestedColumn>>> {
     let object = group.object();
     let Some(signal) = text(object, "signal")? else { return Ok(None) };
@@ -337,7 +335,7 @@ fn nexus(group: &Group) -> Result<Option<Vec<RequestedColumn>>> {
         return Ok(None);
     };
     let axes = texts(object, "axes")?.unwrap_or_default();
-    // Older files have one text with colons.
+    // Older files have one string, in which colons separate the axes.
     let first =
         axes.first().and_then(|axes| axes.split(':').next()).filter(|name| !name.is_empty() && *name != ".");
     let mut found = Vec::new();
@@ -369,7 +367,7 @@ fn vaex(group: &Group) -> Result<Option<Vec<RequestedColumn>>> {
             }
             let mut wanted = RequestedColumn::at(&name, format!("{place}/{name}/data"));
             if child(&column, "indices")?.is_some() {
-                wanted.unsupported_reason = Some("strings of vaex are read by vaex");
+                wanted.unsupported_reason = Some("it has strings of vaex, which only vaex reads");
             } else if child(&column, "mask")?.is_some() || child(&column, "null_bitmap")?.is_some() {
                 wanted.unsupported_reason = Some("it has missing values, which vaex reads");
             }

@@ -30,7 +30,7 @@ pub struct ZonedColumn {
 }
 
 impl Zones {
-    /// Makes zones of columns, each with bounds for all ends.
+    /// Makes zones from their ends and, for each column, the bounds of its values in each zone.
     #[must_use]
     pub fn new(ends: Vec<u64>, columns: Vec<(String, Vec<Option<Bounds>>)>) -> Self {
         let columns = columns.into_iter().map(|(name, bounds)| ZonedColumn { name, bounds }).collect();
@@ -101,7 +101,7 @@ fn column_zones(table: &Inner, column: &Column) -> Result<Option<RowZones>> {
     dataset.row_zones(table.rows.clone()).map_err(|error| named(error, dataset.object()))
 }
 
-/// Returns the bounds for each zone; the given ends include all ends of the column's own zones.
+/// Returns the bounds for each zone; `ends` includes all ends of the column's own zones.
 fn bounds_at(found: &RowZones, ends: &[u64]) -> Vec<Option<Bounds>> {
     let mut zones = found.zones.iter().peekable();
     let bounds = ends.iter().map(|end| {

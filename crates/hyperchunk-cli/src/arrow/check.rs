@@ -19,8 +19,8 @@ pub(crate) struct Arguments {
 
 const HELP: &str = "\
 The exit status is 0 if programs that read Arrow find the same data as HDF5 programs, otherwise 1.
-When an HDF5 program changes values in place, both sides have them. After any other change by one, programs
-that read Arrow find no Arrow file, until `hyperchunk arrow fix`.";
+Values that an HDF5 program changes in place are changed for Arrow programs, too. After any other change by an
+HDF5 program, Arrow programs refuse the file until `hyperchunk arrow fix` has run.";
 
 /// Returns the result of a check as JSON.
 pub(super) fn as_json(checked: &CheckReport) -> serde_json::Value {

@@ -22,7 +22,7 @@ pub(crate) struct Arguments {
     /// Output: .arrow, .feather or .ipc (an IPC file), .arrows (an IPC stream), .parquet, or a folder.
     #[arg(value_name = "OUT")]
     out: PathBuf,
-    /// Format of OUT, if its name does not tell.
+    /// Format of OUT, if its suffix does not determine it.
     #[arg(long, value_enum)]
     format: Option<Kind>,
     /// Replace an existing OUT: a file, or the folder of an earlier export.

@@ -14,11 +14,11 @@ use std::sync::Mutex;
 pub(crate) struct Arguments {
     /// The HDF5 file.
     file: PathBuf,
-    /// Write an Arrow-readable copy, and leave FILE unchanged. Needed if columns are compressed or not
-    /// aligned, or the file has no user block.
+    /// Write an Arrow-readable copy, and leave FILE unchanged. Needed if columns are compressed, or the file
+    /// has no user block that is large enough.
     #[arg(short, long, value_name = "OUT")]
     output: Option<PathBuf>,
-    /// Group of the columns; without it, the group that the file was made with, or the root group.
+    /// Group of the columns; without it, the group that the file's Arrow schema names, or the root group.
     #[arg(long)]
     group: Option<String>,
     /// Names of the columns, separated by commas; without them, all datasets of the group that can be
@@ -34,8 +34,8 @@ pub(crate) struct Arguments {
 }
 
 const HELP: &str = "\
-In place, no data are moved: the Arrow metadata are written into the user block and after the data, the
-superblock last. No other program may have the file open.
+In place, the Arrow metadata are written into the user block and after the data, the superblock last. Only
+misaligned values are copied, to the end of the file. No other program may have the file open.
 
 Examples:
   hyperchunk arrow fix particles.h5

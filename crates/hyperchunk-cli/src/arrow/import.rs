@@ -38,7 +38,7 @@ pub(crate) struct Arguments {
 }
 
 const HELP: &str = "\
-Exported objects become what they were. A table from elsewhere becomes a group with a dataset for each column;
+Exported objects are restored. A table from elsewhere becomes a group with a dataset for each column;
 if a column has nulls, the dataset NAME__valid marks the rows that are not null.
 OUT appears when it is complete.
 

@@ -1,4 +1,4 @@
-//! Collecting in batches, so that an interrupted `hyperchunk collect` goes on where it was.
+//! Collecting in batches, so that an interrupted `hyperchunk collect` continues where it stopped.
 
 use hyperchunk::collection::{CollectOptions, Collection};
 use hyperchunk::{Error, OpenOptions, Result, io};
@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 /// Number of files after which the finished part is kept.
 const BATCH_FILES: usize = 1000;
 
-/// Collects files. After each batch, the finished part is kept in `partial`, from which a repeated call goes on;
-/// returns also whether there is one. `progress` gets the number of finished files.
+/// Collects files. After each batch, the finished part is stored in `partial`, from which a repeated call
+/// continues. Returns the collection, and whether `partial` exists. `progress` gets the number of finished
+/// files.
 pub(super) fn collect(
     names: &[String],
     options: &OpenOptions,
@@ -48,13 +49,13 @@ pub(super) fn collect(
     Ok((made, is_kept))
 }
 
-/// Appends what to do with a finished part that is of no use.
+/// Appends to an error the advice to delete an unusable finished part.
 fn delete(error: Error, partial: &Path) -> Error {
     let message = format!("{}; delete {} to begin again", error.message(), partial.display());
     error.with_message(message)
 }
 
-/// Returns the number of files that a finished part has, the ones that were left out included.
+/// Returns the number of files in a finished part, including files that were left out.
 fn finished(
     made: &Collection,
     names: &[String],
@@ -90,7 +91,7 @@ fn finished(
         ));
     }
     for (place, file) in made.files().iter().enumerate() {
-        // Reads of files over a network notice a change.
+        // A change of a remote file is noticed when it is read.
         if io::local_path(&file.name).is_some() {
             made.open(place, options).map_err(|error| delete(error, partial))?;
         }

@@ -42,7 +42,7 @@ pub(crate) struct Get {
 }
 
 const GET_HELP: &str = "\
-A single text is printed as it is, other values as JSON.
+A single string is printed as it is, other values as JSON.
 
 Examples:
   hyperchunk attr get run.h5 /frames units
@@ -122,7 +122,7 @@ Example:
   hyperchunk attr rm run.h5 /frames old_units";
 
 impl Command {
-    /// Whether the command changes nothing.
+    /// Returns whether the command only reads.
     pub(crate) fn only_prints(&self) -> bool {
         matches!(self, Self::Get(_) | Self::Ls(_))
     }

@@ -28,7 +28,7 @@ pub(crate) struct Arguments {
     /// Store the data of other files: external raw data, and sources of virtual datasets.
     #[arg(long)]
     embed: bool,
-    /// Replace what has the copy's path.
+    /// Replace an existing object at the copy's path.
     #[arg(long)]
     overwrite: bool,
     /// Print a report as JSON.
@@ -65,7 +65,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let object = object.unwrap_or("");
     let path = target(path.unwrap_or("/"), object).map_err(|_| {
         format!(
-            "cannot copy the root group to the place of another: give the copy a path, such as {}:/copy",
+            "cannot name the copy of the root group: give the copy a path, such as {}:/copy",
             escape(to, 300)
         )
     })?;

@@ -18,7 +18,7 @@ pub(crate) struct Move {
     /// Make missing groups of the new path.
     #[arg(short, long)]
     parents: bool,
-    /// Replace what has the new path.
+    /// Replace an existing object or link at the new path.
     #[arg(long)]
     overwrite: bool,
     #[command(flatten)]
@@ -49,7 +49,7 @@ pub(crate) struct Remove {
 }
 
 const REMOVE_HELP: &str = "\
-Removes links. An object goes with its last hard link; its space is used by later edits of the same session, and
+Removes links. An object is deleted with its last hard link; its space is used by later edits of the same session, and
 `hyperchunk pack --in-place` gives it back to the system. The paths are removed in one commit: all of them, or none.
 
 Examples:
@@ -85,7 +85,7 @@ pub(crate) struct MakeLink {
     target: String,
     /// Path of the new link; with a slash at the end, the group that it goes to.
     link: String,
-    /// Make a soft link: it leads to whatever has the target's path, now or later.
+    /// Make a soft link: it leads to the object that has the target's path when the link is followed.
     #[arg(short, long, conflicts_with = "external")]
     soft: bool,
     /// Make a link to an object of another file.
@@ -94,7 +94,7 @@ pub(crate) struct MakeLink {
     /// Make missing groups of the link's path.
     #[arg(short, long)]
     parents: bool,
-    /// Replace what has the link's path.
+    /// Replace an existing object or link at the link's path.
     #[arg(long)]
     overwrite: bool,
     #[command(flatten)]

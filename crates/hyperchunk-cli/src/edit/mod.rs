@@ -29,14 +29,15 @@ fn local(name: &str) -> Outcome<PathBuf> {
 /// Options of all commands that edit.
 #[derive(Args, Debug)]
 pub(crate) struct EditOptions {
-    /// Let programs that use libhdf5 refuse the file while the commit is put into it, so that they never find a part
-    /// of it. The command waits for the disk two times more.
+    /// Make programs that use libhdf5 refuse the file while the commit is written to it, so that they never
+    /// read a part
+    /// of the commit. The command waits for the disk two more times.
     #[arg(long)]
     guard: bool,
 }
 
 impl EditOptions {
-    /// Returns the options of the edit: a format newer than the file's is used for what needs it.
+    /// Returns the options of the edit: a change that needs a newer format than the file's may use it.
     fn to_create(&self) -> CreateOptions {
         let mut options = CreateOptions::default();
         (options.newest, options.guard) = (LibVersion::V200, self.guard);
@@ -56,7 +57,7 @@ fn finish<T>(writer: &Writer, work: impl FnOnce(&Writer) -> Outcome<T>) -> Outco
         Ok(done)
     });
     if done.is_err() {
-        // The first error is the one to report.
+        // A second error would hide the cause.
         drop(writer.discard());
     }
     for notice in writer.notices() {

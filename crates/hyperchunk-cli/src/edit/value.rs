@@ -17,7 +17,7 @@ pub(super) enum ElementType {
     /// Bytes.
     Float(u16),
     Bool,
-    /// Variable-length text, or that of a fixed number of bytes.
+    /// A string of variable length, or of a fixed number of bytes.
     Text(Option<u64>),
 }
 
@@ -58,8 +58,8 @@ pub(super) struct ParsedValue {
     pub(super) element: ElementType,
 }
 
-/// Parses a value. With a type of text, a text that is no JSON array or string is the value itself. Otherwise it is
-/// a number, `true` or `false`, text, or a JSON array of these.
+/// Parses a value. With a string type, a text that is not a JSON array or string is the value itself.
+/// Otherwise it is a number, `true` or `false`, text, or a JSON array of these.
 pub(super) fn parse(text: &str, element: Option<ElementType>) -> Result<ParsedValue, String> {
     let trimmed = text.trim();
     let is_json = trimmed.starts_with(['[', '"']);
@@ -71,7 +71,7 @@ pub(super) fn parse(text: &str, element: Option<ElementType>) -> Result<ParsedVa
     let value = match parsed {
         Some(Value::Null | Value::Object(_)) => return Err("expected a number, text or an array".into()),
         Some(value) => value,
-        None if trimmed.starts_with('[') => return Err(format!("{} is no JSON array", escape(text, 200))),
+        None if trimmed.starts_with('[') => return Err(format!("{} is not a JSON array", escape(text, 200))),
         // Python's spellings, and those that JSON lacks.
         None if !wants_text && matches!(trimmed, "True" | "False") => Value::Bool(trimmed == "True"),
         None => Value::String(text.to_owned()),
@@ -101,7 +101,7 @@ fn flatten(value: Value, depth: usize, dims: &mut Vec<u64>, elements: &mut Vec<V
             rows.into_iter().try_for_each(|row| flatten(row, depth + 1, dims, elements))
         }
         _ if depth != dims.len() => Err("the rows of an array must have the same number of elements".into()),
-        Value::Null | Value::Object(_) => Err("elements are numbers, texts, true and false".into()),
+        Value::Null | Value::Object(_) => Err("elements must be numbers, texts, true or false".into()),
         one => {
             elements.push(one);
             Ok(())
@@ -124,7 +124,7 @@ fn common_type(elements: &[Value]) -> Result<ElementType, String> {
     } else if all(Value::is_number) {
         Ok(ElementType::Float(8))
     } else {
-        Err("elements of several types: all are numbers, texts, or true and false".into())
+        Err("elements must have one type: numbers, texts, or true and false".into())
     }
 }
 
@@ -250,7 +250,7 @@ fn boolean(value: &Value) -> Result<u8, String> {
 
 fn text(value: &Value) -> Result<&str, String> {
     match value {
-        Value::String(text) if text.contains('\0') => Err("text with a zero byte".into()),
+        Value::String(text) if text.contains('\0') => Err("text cannot contain a zero byte".into()),
         Value::String(text) => Ok(text),
         other => Err(format!("expected text, got {}; put it into double quotes", shown(other))),
     }

@@ -32,7 +32,7 @@ pub(crate) struct Commit {
 const COMMIT_HELP: &str = "\
 Commits all finished writers. Active and killed writers are left alone; `hyperchunk store recover` also takes
 the killed ones. If two writers wrote different values to one place, nothing is committed and the error names
-the conflict; with `--on-conflict warn` the data are committed, and the values of the writer named last count.
+the conflict; with `--on-conflict warn` the data are committed, with the values of the writer named last.
 A log that cannot be committed because of its contents is set aside and named; the others are committed.
 
 Example:
@@ -349,9 +349,9 @@ pub(crate) struct Vacuum {
 
 const VACUUM_HELP: &str = "\
 Readers that opened the file before the last commit read an older epoch, which is deleted. Uncommitted data
-are never deleted, unless a writer that created the file again hides them. What a program may be making at
-this moment is kept for 10 minutes at least, whatever --grace says. If the newest epoch lacks a log, nothing
-is deleted.";
+are never deleted, unless a writer that created the file again hides them. Files that a program may be making
+at this moment are kept for at least 10 minutes, whatever the value of --grace. If the newest epoch lacks a
+log, nothing is deleted.";
 
 pub(super) fn vacuum(arguments: &Vacuum) -> Outcome {
     let mut options = VacuumOptions::default();

@@ -52,8 +52,8 @@ pub(crate) struct Query {
 }
 
 const QUERY_HELP: &str = "\
-Prints boxes that may hold such values; there are none outside them. The statistics come from the writers of a
-store, if they recorded them, or from `hyperchunk analyze`.
+Prints boxes that may hold such values; no value outside them matches. The statistics come from the writers of
+a store, if they recorded them, or from `hyperchunk analyze`.
 
 Examples:
   hyperchunk store query run.h5 /ocean/h 'value > 12'
@@ -256,8 +256,8 @@ const MAP_COLUMNS: u64 = 72;
 const MAP_ROWS: u64 = 18;
 const SHADES: [char; 5] = ['·', '░', '▒', '▓', '█'];
 
-/// Returns a map of the zones' maxima along the first two axes longer than one. Of zones at the same place,
-/// the largest maximum counts.
+/// Returns a map of the zones' maxima along the first two axes longer than one. A cell shows the largest
+/// maximum of its zones.
 fn draw_map(zones: &[ZoneState], all: &Hyperslab) -> Vec<String> {
     let mut axes = (0..all.count.len()).filter(|axis| all.count[*axis] > 1);
     let (first, second) = (axes.next(), axes.next());

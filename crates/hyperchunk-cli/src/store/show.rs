@@ -168,7 +168,7 @@ pub(crate) struct Verify {
 }
 
 const VERIFY_HELP: &str = "\
-Reads all logs. The exit status is 1 if data are damaged, and the error names the place. Data written without
+Reads all logs. The exit status is 1 if data are damaged, and the error says where. Data written without
 checksums cannot be compared.";
 
 pub(super) fn verify(arguments: &Verify) -> Outcome {

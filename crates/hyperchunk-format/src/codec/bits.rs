@@ -43,7 +43,7 @@ pub(super) fn check_length(input: &[u8], count: u32, bits: u64) -> Result<()> {
     if needed <= (input.len() as u128).wrapping_mul(8) {
         return Ok(());
     }
-    let message = format!("{needed} bits are needed and {} bytes are there", input.len());
+    let message = format!("{needed} bits are needed, but the chunk has {} bytes", input.len());
     Err(Error::new(ErrorKind::Filter, message))
 }
 

@@ -57,7 +57,7 @@ impl Codec for Bitshuffle {
         };
         let output = context.room(output, size)?;
         if output.len().checked_rem(element) != Some(0) {
-            return Err(damaged("no whole number of elements"));
+            return Err(damaged("the size is not a whole number of elements"));
         }
         blocks(&mut cursor, output, element, block_bytes(block, element)?, compression)
     }
@@ -103,7 +103,7 @@ fn parameter(parameters: &[u32], at: usize) -> usize {
 
 fn element_size(parameters: &[u32]) -> Result<usize> {
     match parameter(parameters, 2) {
-        0 => Err(damaged("its parameter, the size of an element, is missing or 0")),
+        0 => Err(damaged("the filter parameter for the size of an element is missing or 0")),
         size => Ok(size),
     }
 }
@@ -112,7 +112,7 @@ fn element_size(parameters: &[u32]) -> Result<usize> {
 fn block_bytes(block: usize, element: usize) -> Result<usize> {
     let block = if block == 0 { default_block(element) } else { block };
     if !block.is_multiple_of(8) {
-        return Err(damaged("the number of elements in a block is no multiple of 8"));
+        return Err(damaged("the number of elements in a block is not a multiple of 8"));
     }
     Ok(block.saturating_mul(element))
 }

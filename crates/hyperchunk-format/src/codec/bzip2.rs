@@ -35,10 +35,7 @@ impl Codec for Bzip2 {
                 .decompress_vec(from, output)
                 .map_err(|error| Error::new(ErrorKind::Filter, format!("damaged bzip2 data: {error}")))?;
             if output.len() > context.limit {
-                return Err(Error::limit(format!(
-                    "more than {} bytes come out of the stream",
-                    context.limit
-                )));
+                return Err(Error::limit(format!("the stream decodes to more than {} bytes", context.limit)));
             }
             match status {
                 // Data after the stream are ignored, as in the plugin.
@@ -66,7 +63,7 @@ impl Codec for Bzip2 {
         let block = match context.parameters.first() {
             None => DEFAULT_LEVEL,
             Some(block @ 1..=9) => *block,
-            Some(block) => return Err(Error::invalid(format!("a block size of {block}; there are 1 to 9"))),
+            Some(block) => return Err(Error::invalid(format!("a block size of {block}: expected 1 to 9"))),
         };
         // According to the manual, a stream is at most 1 % and 600 bytes longer than its input.
         let bound = input.len().saturating_add(input.len() / 100).saturating_add(600);

@@ -61,10 +61,10 @@ impl Codec for Deflate {
                     size = size.saturating_mul(2).clamp(1 << 12, most);
                 }
                 Err(Failure::NoRoom) => {
-                    return Err(Error::limit(format!("more than {size} bytes come out of the stream")));
+                    return Err(Error::limit(format!("the stream decodes to more than {size} bytes")));
                 }
                 Err(Failure::Damaged) => {
-                    return Err(Error::new(ErrorKind::Filter, "not a whole zlib stream, or damaged"));
+                    return Err(Error::new(ErrorKind::Filter, "the zlib stream is incomplete or damaged"));
                 }
             }
         }
@@ -87,11 +87,11 @@ impl Codec for Deflate {
     }
 }
 
-/// Returns a level if it exists.
+/// Returns the level if it is valid.
 fn checked(level: i32) -> Result<i32> {
     match level {
         0..=MAX_LEVEL => Ok(level),
-        _ => Err(Error::invalid(format!("level {level}; there are 0 to {MAX_LEVEL}"))),
+        _ => Err(Error::invalid(format!("level {level}: expected 0 to {MAX_LEVEL}"))),
     }
 }
 
@@ -106,7 +106,7 @@ pub(super) fn deflate(from: &[u8], to: &mut [u8], level: i32) -> Result<Option<u
 pub(super) fn inflate(from: &[u8], to: &mut [u8]) -> Result<usize> {
     library::decompress(from, to).map_err(|failure| {
         let message = match failure {
-            Failure::NoRoom => "damaged zlib data: more bytes than there should be",
+            Failure::NoRoom => "damaged zlib data: more bytes than expected",
             Failure::Damaged => "damaged zlib data",
         };
         Error::new(ErrorKind::Filter, message)

@@ -32,7 +32,7 @@ impl Encoder {
     /// are invalid or a mandatory filter cannot handle the chunk, Limit if memory is insufficient.
     pub fn encode<'a>(&'a mut self, pipeline: &[Filter], chunk: &'a [u8]) -> Result<(&'a [u8], u32)> {
         if pipeline.len() > MAX_FILTERS {
-            let message = format!("a pipeline of {} filters; {MAX_FILTERS} are the most", pipeline.len());
+            let message = format!("a pipeline of {} filters, more than {MAX_FILTERS}", pipeline.len());
             return Err(Error::invalid(message));
         }
         let (mut mask, mut copied, mut length) = (0_u32, false, chunk.len());
@@ -80,7 +80,7 @@ fn apply(codec: &dyn Codec, filter: &Filter, input: &[u8], output: &mut Vec<u8>)
             Ok(EncodeOutcome::Refused)
         }
         EncodeOutcome::Refused if !filter.optional => {
-            let message = "it cannot take this chunk, or not make it smaller, and is not marked as optional";
+            let message = "the filter cannot encode this chunk, or not make it smaller, and is not optional";
             Err(Error::invalid(message).within(codec.name()))
         }
         done => Ok(done),

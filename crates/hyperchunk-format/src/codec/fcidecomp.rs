@@ -25,10 +25,10 @@ impl Codec for Fcidecomp {
 
     fn decode_over(&self, input: &[u8], output: &mut Vec<u8>, context: &Context<'_>) -> Result<()> {
         let image = Image::parse(input)?;
-        if let Some(told) = context.parameters.get(..4) {
-            let told = told.iter().fold(1_u64, |size, part| size.saturating_mul((*part).into()));
-            if told != image.size() {
-                let message = format!("an image of {} bytes where {told} are expected", image.size());
+        if let Some(declared) = context.parameters.get(..4) {
+            let declared = declared.iter().fold(1_u64, |size, part| size.saturating_mul((*part).into()));
+            if declared != image.size() {
+                let message = format!("an image of {} bytes, expected {declared}", image.size());
                 return Err(Error::new(ErrorKind::Filter, message));
             }
         }

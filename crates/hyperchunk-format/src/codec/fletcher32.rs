@@ -48,7 +48,7 @@ impl Codec for Fletcher32 {
 /// Verifies the checksum and returns the bytes before it.
 fn checked(input: &[u8]) -> Result<&[u8]> {
     let Some((bytes, stored)) = input.split_last_chunk::<4>() else {
-        return Err(Error::new(ErrorKind::Filter, "too short for its checksum"));
+        return Err(Error::new(ErrorKind::Filter, "a chunk too short for its checksum"));
     };
     let computed = checksum(bytes);
     let [a, b, c, d] = *stored;
@@ -57,7 +57,10 @@ fn checked(input: &[u8]) -> Result<&[u8]> {
         return Ok(bytes);
     }
     let stored = u32::from_le_bytes(*stored);
-    Err(Error::new(ErrorKind::Filter, format!("checksum {computed:#010x} computed, {stored:#010x} stored")))
+    Err(Error::new(
+        ErrorKind::Filter,
+        format!("wrong checksum: computed {computed:#010x}, stored {stored:#010x}"),
+    ))
 }
 
 /// Number of words summed in parallel.
@@ -91,7 +94,8 @@ impl Sums {
         self.second = self.second.wrapping_add(self.first);
     }
 
-    /// Adds up to [`MAX_ROWS`] rows: first the two sums of each lane, then the lanes weighted by their positions.
+    /// Adds up to [`MAX_ROWS`] rows: first the two sums of each lane, then the lanes weighted by their
+    /// positions.
     fn add_rows(&mut self, rows: &[[u8; 2 * LANES]]) {
         let (mut first, mut second) = ([0_u32; LANES], [0_u32; LANES]);
         for row in rows {

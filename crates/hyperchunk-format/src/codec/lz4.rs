@@ -43,11 +43,11 @@ impl Codec for Lz4 {
         let mut cursor = Cursor::new(input, "LZ4 chunk", 0);
         let (size, block) = header(&mut cursor)?;
         if size.div_ceil(MAX_EXPANSION) > cursor.left() as u64 {
-            return Err(damaged("too little for the size that it declares"));
+            return Err(damaged("too short for its declared size"));
         }
         let output = context.room(output, size)?;
         if block == 0 && size != 0 {
-            return Err(damaged("blocks of no bytes"));
+            return Err(damaged("blocks of 0 bytes"));
         }
         for to in output.chunks_mut(block.max(1)) {
             let from = next_block(&mut cursor)?;
@@ -67,7 +67,7 @@ impl Codec for Lz4 {
             _ => DEFAULT_BLOCK_BYTES,
         };
         if block > MAX_BLOCK_BYTES {
-            return Err(Error::invalid(format!("blocks of {block} bytes; {MAX_BLOCK_BYTES} are the most")));
+            return Err(Error::invalid(format!("blocks of {block} bytes, more than {MAX_BLOCK_BYTES}")));
         }
         // Limit of the plugin.
         if input.len() > i32::MAX as usize {

@@ -48,7 +48,7 @@ impl Codec for Lzf {
                     return Ok(());
                 }
                 None if size >= most => {
-                    return Err(Error::limit(format!("more than {size} bytes come out")));
+                    return Err(Error::limit(format!("the chunk decodes to more than {size} bytes")));
                 }
                 None => size = size.saturating_mul(2).max(1 << 12).min(most),
             }
@@ -167,7 +167,7 @@ fn put_repetition(distance: usize, length: usize, output: &mut [u8], at: usize) 
 
 #[cold]
 fn damaged() -> Error {
-    Error::new(ErrorKind::Filter, "not whole LZF data, or damaged")
+    Error::new(ErrorKind::Filter, "the LZF data are incomplete or damaged")
 }
 
 /// Decompresses to `output`; returns the length, or `None` if `output` is too short.
@@ -215,7 +215,7 @@ fn repeat(output: &mut [u8], at: usize, distance: usize, length: usize) {
     const STEP_BYTES: usize = 16;
     let end = at.saturating_add(length);
     if distance >= STEP_BYTES && end.saturating_add(STEP_BYTES) <= output.len() {
-        // Whole steps, past the end; later data overwrite the excess.
+        // Copies whole steps, possibly past the end; later data overwrite the excess.
         let mut to = at;
         while to < end {
             let from = to.wrapping_sub(distance);

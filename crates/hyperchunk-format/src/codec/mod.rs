@@ -1,5 +1,5 @@
-//! Filters: encoding of chunks before storage, and decoding. Source: specification §IV.A.2.l; each filter
-//! names its own.
+//! Filters: encoding of chunks before storage, and decoding. Source: specification §IV.A.2.l; the source of
+//! each filter is given in its module.
 
 #[cfg(any(feature = "bitshuffle", feature = "blosc"))]
 mod bit_planes;
@@ -111,7 +111,10 @@ impl Context<'_> {
     /// Limit if `size` exceeds the limit, or memory is insufficient.
     pub fn room<'o>(&self, output: &'o mut Vec<u8>, size: u64) -> Result<&'o mut [u8]> {
         let Some(size) = usize::try_from(size).ok().filter(|size| *size <= self.limit) else {
-            return Err(Error::limit(format!("{size} bytes; at most {} may come out", self.limit)));
+            return Err(Error::limit(format!(
+                "the chunk decodes to {size} bytes, more than the limit of {}",
+                self.limit
+            )));
         };
         resize(output, size)?;
         Ok(output)
@@ -157,13 +160,14 @@ impl EncodeContext<'_> {
 pub enum EncodeOutcome {
     /// Number of bytes written to the start of the output.
     Written(usize),
-    /// Input is unchanged; the filter counts as applied.
+    /// The output is the unchanged input; the filter counts as applied.
     Same,
     /// No gain, or the chunk is unsuitable. An optional filter is then skipped, by the chunk's mask.
     Refused,
 }
 
-/// Filter of a pipeline. [`Codec::decode`] and [`Codec::encode`] do the work; the other methods save time.
+/// Implementation of a filter. Only [`Codec::decode`] and, for writing, [`Codec::encode`] are needed; the
+/// other methods save time.
 pub trait Codec: Send + Sync + std::fmt::Debug {
     /// Returns the registered filter identifier.
     fn id(&self) -> u16;

@@ -82,13 +82,13 @@ impl Codec for NBit {
 fn is_untouched(parameters: &[u32]) -> Result<bool> {
     match parameters {
         [count, untouched, _, ..] if bytes(*count) == parameters.len() => Ok(*untouched != 0),
-        _ => Err(wrong("their number")),
+        _ => Err(wrong("their number does not match")),
     }
 }
 
 #[cold]
 fn wrong(what: &str) -> Error {
-    Error::new(ErrorKind::Filter, format!("its parameters are wrong: {what}"))
+    Error::new(ErrorKind::Filter, format!("invalid filter parameters: {what}"))
 }
 
 fn bytes(size: u32) -> usize {
@@ -124,13 +124,15 @@ struct Tree<'a> {
     next: usize,
     /// Remaining number of nodes.
     left: u32,
-    /// `went_back`: libhdf5 would read a description a second time; `misread`: it would then misinterpret it.
+    /// `went_back`: libhdf5 would read a description a second time. `misread`: it would then take it for the
+    /// description of another member.
     went_back: bool,
     misread: bool,
 }
 
 impl<'a> Tree<'a> {
-    /// Parses the number of elements and their datatype; also returns whether parts of it are lost.
+    /// Parses the number of elements and their datatype; also returns whether libhdf5 misreads the datatype,
+    /// so that it loses members.
     fn parse(parameters: &'a [u32]) -> Result<(u32, Node, bool)> {
         let mut tree = Self { parameters, next: 2, left: MAX_NODES, went_back: false, misread: false };
         let (count, class) = (tree.take()?, tree.take()?);
@@ -170,7 +172,7 @@ impl<'a> Tree<'a> {
             2 => self.array(size, depth),
             3 => self.compound(size, depth),
             4 => Ok(Node { size, bits: whole, kind: Kind::Bytes }),
-            _ => Err(wrong("no such class of types")),
+            _ => Err(wrong("an unknown class of types")),
         }
     }
 
@@ -204,7 +206,7 @@ impl<'a> Tree<'a> {
             used = used.saturating_add(length.into());
             let end = u64::from(offset).saturating_add(length.into());
             if length == 0 || used > size.into() || end > size.into() {
-                return Err(wrong("a member lies outside its compound"));
+                return Err(wrong("a member is outside its compound"));
             }
             self.next = start;
             // Other classes result from the misreading in `array`; libhdf5 skips such a member.

@@ -16,9 +16,9 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// Decodes `stored` to exactly `expected` bytes. `mask` has the chunk's bits of skipped filters. A chunk
-    /// without filters is not copied. Excess bytes are ignored, as in libhdf5 up to 2.0. Missing bytes are an
-    /// error here, whereas libhdf5 invents them.
+    /// Decodes `stored` to exactly `expected` bytes. `mask` has the bits of the filters that were skipped for
+    /// the chunk. A chunk without filters is not copied. Excess bytes are ignored, as in libhdf5 up to 2.0.
+    /// Missing bytes are an error, whereas libhdf5 returns arbitrary ones.
     ///
     /// # Errors
     /// MissingFilter with the filter's name and how to get it; Filter if the chunk is damaged or too short.
@@ -33,8 +33,8 @@ impl Decoder {
     }
 
     /// Decodes like [`Decoder::decode`], for a chunk that extends past its dataset's extent: some writers
-    /// store it only up to its last element inside. At least `least` of the `expected` bytes must be present;
-    /// the others become zeros.
+    /// store it only up to the last element inside the extent. At least `least` of the `expected` bytes must
+    /// be present; the others become zeros.
     ///
     /// # Errors
     /// As [`Decoder::decode`].
@@ -88,7 +88,8 @@ impl Decoder {
         })
     }
 
-    /// Fills `sizes`: known from the first filter on, until one with a result of variable size.
+    /// Fills `sizes`: they are known from the first filter up to the first one with a result of variable
+    /// size.
     fn predict_sizes(&mut self, pipeline: &[Filter], mask: u32, expected: usize) {
         let mut size = Some(expected);
         self.sizes.clear();

@@ -52,7 +52,7 @@ pub fn register_codec(codec: Arc<dyn Codec>) {
     REGISTERED.write().unwrap_or_else(PoisonError::into_inner).insert(codec.id(), codec);
 }
 
-/// Returns the name of a filter: its codec's, which is libhdf5's, or the registered one.
+/// Returns the name of a filter: the name of its codec, which is libhdf5's, or else the registered name.
 #[must_use]
 pub fn filter_name(id: u16) -> Option<&'static str> {
     lookup(id, |codec| codec.map(Codec::name)).or_else(|| super::registered::name(id))

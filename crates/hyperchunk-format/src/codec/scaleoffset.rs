@@ -79,11 +79,11 @@ enum Kind {
 impl Parameters {
     fn new(parameters: &[u32]) -> Result<Self> {
         let wrong =
-            |message: &str| Error::new(ErrorKind::Filter, format!("its parameters are wrong: {message}"));
+            |message: &str| Error::new(ErrorKind::Filter, format!("invalid filter parameters: {message}"));
         let Some(&[scale, factor, count, class, size, sign, order, fill, low, high, ..]) =
             parameters.first_chunk::<10>()
         else {
-            return Err(wrong("there are too few"));
+            return Err(wrong("too few"));
         };
         let factor = factor.cast_signed();
         let bits = i32::try_from(size).ok().and_then(|size| size.checked_mul(8)).unwrap_or(i32::MAX);
@@ -95,12 +95,12 @@ impl Parameters {
                     "scaling of floats by powers of two, as libhdf5 has never had",
                 ));
             }
-            _ => return Err(wrong("no such type or scaling")),
+            _ => return Err(wrong("an unknown type or scaling")),
         };
         let order = match order {
             0 => Order::Little,
             1 => Order::Big,
-            _ => return Err(wrong("no such byte order")),
+            _ => return Err(wrong("an unknown byte order")),
         };
         let fill = (fill != 0).then_some(u64::from(low) | (u64::from(high) << 32));
         let untouched = matches!(kind, Kind::Integer) && factor == bits;
@@ -114,7 +114,7 @@ impl Parameters {
 fn decode(input: &[u8], output: &mut [u8], parameters: &Parameters) -> Result<()> {
     let damaged = |message: &str| Error::new(ErrorKind::Filter, message);
     let Some((header, packed)) = input.split_first_chunk::<HEADER_BYTES>() else {
-        return Err(damaged("too short for its header"));
+        return Err(damaged("a chunk too short for its header"));
     };
     let [a, b, c, d, width, minimum @ ..] = *header;
     let bits = u32::from_le_bytes([a, b, c, d]);

@@ -58,7 +58,10 @@ impl Codec for Shuffle {
 fn element_size(parameters: &[u32]) -> Result<usize> {
     match parameters.first() {
         Some(size @ 1..) => Ok(usize::try_from(*size).unwrap_or(usize::MAX)),
-        _ => Err(Error::new(ErrorKind::Filter, "its parameter, the size of an element, is missing or 0")),
+        _ => Err(Error::new(
+            ErrorKind::Filter,
+            "the filter parameter for the size of an element is missing or 0",
+        )),
     }
 }
 

@@ -42,8 +42,9 @@ pub struct SnappyBlock {
 }
 
 impl SnappyBlock {
-    /// Returns the preamble that makes the stream readable by any Snappy library: the last bytes of the four,
-    /// the given number of them. It may overwrite the block's stored size, directly before the stream.
+    /// Returns four bytes, and the number of the last ones of them that are the preamble with which any
+    /// Snappy library can read the stream. The four bytes may replace the block's stored size, directly
+    /// before the stream.
     ///
     /// `None` for blocks of 256 MiB and more, whose preamble does not fit.
     #[must_use]
@@ -75,10 +76,10 @@ impl<'a> SnappyBlocks<'a> {
         let mut cursor = Cursor::new(stored, "Snappy chunk", 0);
         let (size, block) = (read_varint(&mut cursor)?, read_varint(&mut cursor)?);
         if block == 0 && size > 0 {
-            return Err(damaged("blocks of no bytes"));
+            return Err(damaged("blocks of 0 bytes"));
         }
         if u64::from(size).div_ceil(MAX_EXPANSION) > cursor.left() as u64 {
-            return Err(damaged("too little for the size that it declares"));
+            return Err(damaged("too short for its declared size"));
         }
         Ok(Self { stored, cursor, size, block, left: size })
     }
@@ -99,7 +100,7 @@ impl<'a> SnappyBlocks<'a> {
         if self.left == 0 {
             return match self.cursor.left() {
                 0 => Ok(None),
-                more => Err(damaged(&format!("{more} bytes behind the last block"))),
+                more => Err(damaged(&format!("{more} bytes after the last block"))),
             };
         }
         let length = usize::try_from(self.cursor.u32()?).unwrap_or(usize::MAX);
@@ -161,7 +162,7 @@ impl Codec for Snappy {
             Some(size) if BLOCKS.contains(size) => *size,
             Some(size) => {
                 let (least, most) = (BLOCKS.start(), BLOCKS.end());
-                return Err(Error::invalid(format!("blocks of {size} bytes; there are {least} to {most}")));
+                return Err(Error::invalid(format!("blocks of {size} bytes: expected {least} to {most}")));
             }
         };
         let Ok(size) = u32::try_from(input.len()) else { return Ok(EncodeOutcome::Refused) };

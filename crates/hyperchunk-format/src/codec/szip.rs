@@ -42,11 +42,11 @@ impl Codec for Szip {
     fn decode_over(&self, input: &[u8], output: &mut Vec<u8>, context: &Context<'_>) -> Result<()> {
         let parameters = Parameters::new(context.parameters)?;
         let Some((length, stream)) = input.split_first_chunk() else {
-            return Err(damaged("too short for its length"));
+            return Err(damaged("a chunk too short for its length field"));
         };
         let length = u32::from_le_bytes(*length);
         if u64::from(length) / MAX_EXPANSION > stream.len() as u64 {
-            return Err(damaged("shorter than any stream for its length"));
+            return Err(damaged("a stream too short for its decoded length"));
         }
         parameters.decode(stream, context.room(output, length.into())?)
     }
@@ -67,7 +67,9 @@ impl Codec for Szip {
         let samples = input.len().checked_div(parameters.width).unwrap_or(0);
         let line = parameters.whole(parameters.line);
         if line.checked_div(parameters.block).unwrap_or(0) > MAX_LINE_BLOCKS {
-            return Err(Error::invalid(format!("scan lines of more than {MAX_LINE_BLOCKS} blocks")));
+            return Err(Error::invalid(format!(
+                "scan lines of more than {MAX_LINE_BLOCKS} blocks are not supported"
+            )));
         }
         let mut samples_of_line = vec![0_u32; line];
         let lines = samples.div_ceil(parameters.line);
@@ -108,16 +110,16 @@ struct Parameters {
     block: usize,
     /// Samples in a scan line, after which the stream is padded to whole blocks.
     line: usize,
-    /// Number of byte planes: elements of 32 and 64 bits are coded as bytes, all first ones first. 1 for
-    /// other elements.
+    /// Number of byte planes: elements of 32 and 64 bits are coded as bytes, first the first bytes of all
+    /// elements, and so on. 1 for other elements.
     planes: usize,
 }
 
 impl Parameters {
     fn new(parameters: &[u32]) -> Result<Self> {
-        let wrong = |what: &str| Err(damaged(&format!("its parameters are wrong: {what}")));
+        let wrong = |what: &str| Err(damaged(&format!("invalid filter parameters: {what}")));
         let &[mask, block, bits, line, ..] = parameters else {
-            return wrong("there are too few");
+            return wrong("too few");
         };
         if block % 2 != 0 || !(2..=32).contains(&block) {
             return wrong("pixels of a block");
@@ -194,7 +196,7 @@ impl Parameters {
     fn decode(&self, stream: &[u8], output: &mut [u8]) -> Result<()> {
         let unit = self.width.wrapping_mul(self.planes);
         if output.len().checked_rem(unit) != Some(0) {
-            return Err(damaged("its length is no whole number of elements"));
+            return Err(damaged("its length is not a whole number of elements"));
         }
         let samples = output.len().checked_div(self.width).unwrap_or(0);
         // A scan line with its padding, but not longer than all samples.

@@ -4,7 +4,7 @@ use crate::model::EnumMember;
 use crate::{Error, ErrorKind, Result};
 use std::collections::HashMap;
 
-/// Mapping of values.
+/// Mapping of the values of one enumeration to the values of another one with the same names.
 #[derive(Debug, Clone)]
 pub(super) struct Names {
     /// Target value by the bytes of the source value.
@@ -29,7 +29,7 @@ impl Names {
         for member in from {
             let target = targets.get(member.name.as_bytes()).filter(|target| target.value.len() == to_size);
             let Some(target) = target.filter(|_| member.value.len() == from_size) else {
-                let message = format!("no value for the name {} of an enumeration", member.name);
+                let message = format!("the target enumeration has no value for the name {}", member.name);
                 return Err(Error::new(ErrorKind::Conversion, message));
             };
             values.entry(member.value.clone()).or_insert_with(|| target.value.clone());

@@ -6,11 +6,11 @@ use crate::model::{ByteOrder, Class, Datatype, Float, Member, Normalization, Str
 ///
 /// - integers and bit fields use all bits of their size;
 /// - floating-point numbers become the smallest of 2, 4 and 8 bytes, or the 80-bit one in 16 bytes, that
-///   holds all values; they stay as they are if none does;
+///   holds all values; they do not change if none does;
 /// - enumerations become their integers, so that values without a name are kept;
 /// - strings are padded with NULs;
-/// - compounds have no gaps. Members stay in declared order, or are sorted by offset if one has parts in a
-///   heap, as libhdf5 does.
+/// - compounds have no gaps. Members stay in declared order, or are sorted by offset if one of them contains
+///   variable-length data or references, as libhdf5 does.
 ///
 /// All other datatypes, including sequences and references, are unchanged.
 #[must_use]

@@ -118,7 +118,7 @@ fn kernel<S: Load<N>, T: Store<M>, const N: usize, const M: usize>(from: &[u8], 
     }
 }
 
-/// Source number of `N` bytes, read as the widest type of its sort.
+/// Source number of `N` bytes, read as the widest type of its kind: `i64`, `u64` or `f64`.
 trait Load<const N: usize> {
     type WideNumber: WideNumber;
     fn load(bytes: [u8; N]) -> Self::WideNumber;

@@ -88,14 +88,14 @@ impl Format {
         };
         let (offset, precision) = (u32::from(offset), u32::from(precision));
         if precision == 0 || precision > MAX_BITS {
-            return refuse("a number of no bits, or of more than 128");
+            return refuse("a number of 0 bits, or of more than 128");
         }
         if offset.saturating_add(precision) as usize > size.saturating_mul(8) {
             return refuse("a number with bits outside its bytes");
         }
         match kind {
             Kind::Signed | Kind::Unsigned if order == ByteOrder::Vax => {
-                return refuse("an integer in VAX order");
+                return refuse("an integer in VAX byte order");
             }
             _ if order == ByteOrder::Vax && size % 2 != 0 => return refuse("a VAX number of an odd size"),
             Kind::Float(float) => {
@@ -107,7 +107,7 @@ impl Format {
                 }
                 if !(1..=62).contains(&float.exponent_bits) || !(1..=120).contains(&float.mantissa_bits) {
                     return refuse(
-                        "a floating-point number without exponent or mantissa, or with a very large one",
+                        "a floating-point number without exponent or mantissa, or with too large ones",
                     );
                 }
             }
@@ -182,7 +182,7 @@ impl Format {
 
     fn load_large(&self, bytes: &[u8]) -> u128 {
         let bit = |value: u128, at: u32| {
-            let (byte, bit) = self.place(at);
+            let (byte, bit) = self.byte_and_bit(at);
             let set = bytes.get(byte).is_some_and(|byte| byte >> bit & 1 == 1);
             if set { value | 1 << at } else { value }
         };
@@ -215,7 +215,7 @@ impl Format {
     fn store_large(&self, bits: u128, target: &mut [u8]) {
         target.fill(0);
         for at in (0..self.precision).filter(|at| bits >> at & 1 == 1) {
-            let (byte, bit) = self.place(at);
+            let (byte, bit) = self.byte_and_bit(at);
             if let Some(byte) = target.get_mut(byte) {
                 *byte |= 1 << bit;
             }
@@ -223,7 +223,7 @@ impl Format {
     }
 
     /// Returns the byte of a significant bit, and the bit's position in that byte.
-    fn place(&self, at: u32) -> (usize, u32) {
+    fn byte_and_bit(&self, at: u32) -> (usize, u32) {
         let at = at.saturating_add(self.offset);
         let byte = (at / 8) as usize;
         let last = self.size.saturating_sub(1);

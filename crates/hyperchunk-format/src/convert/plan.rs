@@ -109,7 +109,7 @@ fn noun(datatype: &Datatype) -> &'static str {
 }
 
 fn inconsistent(what: &str) -> Error {
-    Error::invalid(format!("a datatype whose sizes contradict each other: {what}"))
+    Error::invalid(format!("the sizes in a datatype contradict each other: {what}"))
 }
 
 impl Step {
@@ -210,8 +210,8 @@ impl Step {
 /// Plans the conversion between two numbers.
 fn number(from: &Datatype, to: &Datatype) -> Result<Step> {
     let (from_format, to_format) = (Format::new(from)?, Format::new(to)?);
-    // Between integers of the same size and opposite byte order, libhdf5 only reverses the bytes, whatever
-    // their signs.
+    // Between integers of the same size and opposite byte order, libhdf5 only reverses the bytes, regardless
+    // of their signs.
     if from_format.differs_in_byte_order(&to_format) {
         return Ok(if from.size == 1 { Step::Copy(1) } else { Step::Reverse(element_size(from)?) });
     }
@@ -225,7 +225,7 @@ fn number(from: &Datatype, to: &Datatype) -> Result<Step> {
     let compiled = compiled(from) && compiled(to);
     let float = |datatype: &Datatype| matches!(datatype.class, Class::Float(_));
     if let (Some((native, from_big)), Some((to_native, to_big))) = (Native::of(from), Native::of(to)) {
-        // Both ways give the same results, except between floating-point numbers.
+        // The native loops give the same results as the software, except between floating-point numbers.
         if compiled || !(native.is_float() && to_native.is_float()) {
             let kernel = native.kernel(to_native);
             return Ok(Step::Native(Pair { from: native, from_big, to: to_native, to_big, kernel }));

@@ -71,7 +71,7 @@ fn unlike_libhdf5() {
     // Names that only the target has.
     assert_eq!(run("e(i1le:A=1,C=3)", "e(i1le:A=10,B=20,C=30,D=40)", "010302"), "0a1eff");
     let refused = Conversion::new(&parse("e(i1le:A=1,B=2)"), &parse("e(i1le:A=1)")).unwrap_err();
-    assert_eq!(refused.to_string(), "no value for the name B of an enumeration");
+    assert_eq!(refused.to_string(), "the target enumeration has no value for the name B");
 }
 
 #[test]

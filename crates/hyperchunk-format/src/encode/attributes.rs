@@ -20,7 +20,7 @@ const NO_ORDER: u32 = u16::MAX as u32;
 ///
 /// # Errors
 /// Invalid if two have the same name or creation order, or if one to be indexed has no creation order; Limit
-/// if there are more than creation orders allow.
+/// if a creation order is too large.
 pub fn dense(
     messages: &[(Name, Option<u32>, Vec<u8>)],
     indexed: bool,
@@ -39,7 +39,9 @@ fn encode_dense(
     let heap = fractal_heap::encode(ATTRIBUTES, &objects, allocate)?;
     let numbers = messages.iter().map(|(_, order, _)| match order {
         // Libraries store the creation order in 16 bits elsewhere.
-        Some(order) if *order >= NO_ORDER => Err(Error::limit(format!("number {order} of an attribute"))),
+        Some(order) if *order >= NO_ORDER => {
+            Err(Error::limit(format!("creation order {order} of an attribute")))
+        }
         order => Ok(order.unwrap_or(NO_ORDER)),
     });
     let numbers: Vec<u32> = numbers.collect::<Result<_>>()?;
@@ -61,7 +63,7 @@ fn encode_dense(
     let mut by_order = None;
     if indexed {
         if numbers.contains(&NO_ORDER) {
-            return Err(Error::invalid("an attribute without its creation order"));
+            return Err(Error::invalid("an attribute without a creation order"));
         }
         let mut orders: Vec<(u64, &[u8])> = numbers.iter().copied().map(u64::from).zip(parts()).collect();
         let records = by_order.insert(Bytes::new());
@@ -78,7 +80,7 @@ fn encode_dense(
 /// # Errors
 /// Limit if all numbers are used up.
 pub fn next_order(last: Option<u32>) -> Result<u16> {
-    fit(last.map_or(0, |last| last.saturating_add(1)), "as the number of an attribute")
+    fit(last.map_or(0, |last| last.saturating_add(1)), "as the creation order of an attribute")
 }
 
 #[cfg(test)]

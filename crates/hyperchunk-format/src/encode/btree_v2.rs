@@ -39,7 +39,7 @@ struct Node {
 /// `node_size` bytes. The record counts of sibling subtrees differ by at most one.
 ///
 /// # Errors
-/// Invalid if a node is too small for its records; those of the allocator.
+/// Invalid if a node is too small for its records; the errors of the allocator.
 pub fn encode(
     kind: u8,
     node_size: u32,
@@ -67,11 +67,15 @@ struct Encoder<'r> {
 impl<'r> Encoder<'r> {
     fn new(kind: u8, node_size: u32, record_size: u16, records: &'r [u8]) -> Result<Self> {
         let size = u64::from(record_size);
-        let impossible =
-            || Error::invalid(format!("nodes of {node_size} bytes for records of {record_size}"));
+        let impossible = || {
+            Error::invalid(format!("nodes of {node_size} bytes do not fit records of {record_size} bytes"))
+        };
         let total = (records.len() as u64).checked_div(size).ok_or_else(impossible)?;
         if total.checked_mul(size) != Some(records.len() as u64) {
-            return Err(Error::invalid(format!("{} bytes of records of {record_size}", records.len())));
+            return Err(Error::invalid(format!(
+                "{} bytes of records, expected a multiple of {record_size}",
+                records.len()
+            )));
         }
         let room = u64::from(node_size);
         let most = room.saturating_sub(NODE_OVERHEAD_BYTES).checked_div(size).filter(|most| *most > 0);
@@ -132,7 +136,8 @@ impl<'r> Encoder<'r> {
         Ok(Blocks { bytes: bytes.into_vec(), extents })
     }
 
-    /// Splits the records of an inner node among as few children as can hold them, at least two; separators stay.
+    /// Splits the records of an inner node among as few children as can hold them, at least two. The records
+    /// that separate the children stay in the node.
     fn children(&self, node: Node, depth: usize) -> Vec<Node> {
         let room = self.depths.get(depth.saturating_sub(1)).map_or(1, |below| below.most_below);
         let count = node.count.saturating_add(1).div_ceil(room.saturating_add(1)).max(2);

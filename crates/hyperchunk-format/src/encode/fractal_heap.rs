@@ -42,7 +42,7 @@ pub const ATTRIBUTES: Kind = Kind { first: 10, bits: 40, id_length: 8 };
 /// Encoded heap.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Heap {
-    /// Its blocks, header first.
+    /// Blocks of the heap, header first.
     pub blocks: Blocks,
     /// Heap ids of the objects in their order, concatenated.
     pub ids: Vec<u8>,
@@ -64,7 +64,7 @@ pub fn encode<O: AsRef<[u8]>>(kind: Kind, objects: &[O], allocate: &mut Allocate
             huge.push(object);
             ids.u8(0x10).uint(huge.len() as u64, usize::from(kind.id_length).saturating_sub(1).min(8))?;
         } else {
-            let offset = builder.place(object).map_err(|error| error.within(NAME))?;
+            let offset = builder.store(object).map_err(|error| error.within(NAME))?;
             ids.u8(0).uint(offset, kind.offset_width())?.uint(object.len() as u64, LENGTH_BYTES)?;
         }
         ids.pad_to(start.saturating_add(kind.id_length.into()));
@@ -126,7 +126,7 @@ impl Kind {
         }
     }
 
-    /// Returns the capacity of that many rows, in bytes of objects.
+    /// Returns the capacity of the first `rows` rows, in bytes of objects.
     fn room(self, rows: u32) -> u64 {
         let block = |row| match row < self.direct_rows() {
             true => self.block_size(row).saturating_sub(self.direct_prefix()),
@@ -157,7 +157,7 @@ struct Builder {
 
 impl Builder {
     /// Stores an object in the last block or in the next one large enough, and returns its heap offset.
-    fn place(&mut self, object: &[u8]) -> Result<u64> {
+    fn store(&mut self, object: &[u8]) -> Result<u64> {
         let length = object.len() as u64;
         let fits = |block: &Block| (block.bytes.len() as u64).saturating_add(length) <= block.size;
         if !self.blocks.last().is_some_and(fits) {
@@ -225,8 +225,8 @@ impl Builder {
         header.u64(huge.len() as u64).address(huge_tree);
         // Free space in all blocks of its rows, without a free list. Writers that add objects create one.
         header.u64(room.saturating_sub(used)).address(None);
-        // Managed space, allocated space, offset of the next block (0 while the root is a direct block), and the number
-        // of managed objects.
+        // Managed space, allocated space, offset of the next block (0 while the root is a direct block), and
+        // the number of managed objects.
         header.u64(managed).u64(allocated).u64(if single { 0 } else { next }).u64(objects);
         header.u64(huge_size).u64(huge.len() as u64).u64(0).u64(0);
         header.u16(fit(ROW_BLOCKS, "blocks in a row")?).u64(kind.block_size(0)).u64(1 << MAX_DIRECT_BITS);
@@ -238,8 +238,8 @@ impl Builder {
 }
 
 impl Kind {
-    /// Returns the number of rows of the root block if the blocks up to `end` are in use: doubled from 1 on, as
-    /// libraries do.
+    /// Returns the number of rows of the root block if the blocks up to `end` are in use: doubled from 1 on,
+    /// as libraries do.
     fn root_rows(self, end: u64) -> u32 {
         let row_bits = self.first.saturating_add(ROW_BLOCKS.ilog2());
         let most = self.bits.saturating_sub(row_bits).saturating_add(1);
@@ -251,7 +251,7 @@ impl Kind {
     }
 }
 
-/// Content of the file after the header.
+/// Blocks of the heap after its header, being encoded.
 struct Body<'a, 'f> {
     kind: Kind,
     base: u64,
@@ -286,7 +286,8 @@ impl Body<'_, '_> {
         self.add(&bytes).map(Some)
     }
 
-    /// Writes an indirect block that covers heap offsets from `start` on, after its children. Returns its address.
+    /// Writes an indirect block that covers heap offsets from `start` on, after its children. Returns its
+    /// address.
     fn indirect(&mut self, start: u64, rows: u32) -> Result<u64> {
         let mut block = Bytes::new();
         block.raw(b"FHIB").u8(0).u64(self.base).uint(start, self.kind.offset_width())?;

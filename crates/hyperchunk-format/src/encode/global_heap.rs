@@ -26,8 +26,8 @@ impl Builder {
         Self { size, objects: Vec::new(), last: 0 }
     }
 
-    /// Continues a stored collection: its objects stay as and where they are. `None` if it is not one that was read without an
-    /// error, or one with free space before an object.
+    /// Creates a builder that adds objects to a stored collection; the stored objects and their positions do
+    /// not change. `None` if the bytes are not an intact collection, or if free space comes before an object.
     #[must_use]
     pub fn from_stored(bytes: &[u8]) -> Option<Self> {
         let number = |at: usize| {
@@ -42,7 +42,7 @@ impl Builder {
             let index = u16::from_le_bytes(*bytes.get(at..)?.first_chunk()?);
             let size = number(at.saturating_add(8))?;
             if index == 0 {
-                // Nothing is behind the free space.
+                // The free space must extend to the end.
                 if at.checked_add(size) != Some(bytes.len()) {
                     return None;
                 }

@@ -52,7 +52,7 @@ pub fn dense_links(links: &[Link], track_order: bool, allocate: &mut Allocate<'_
             .zip(ids())
             .map(|(link, id)| Some((u64::try_from(link.creation_order?).ok()?, id)))
             .collect::<Option<_>>()
-            .ok_or_else(|| Error::invalid("a link without its creation order").within(STRUCTURE))?;
+            .ok_or_else(|| Error::invalid("a link without a creation order").within(STRUCTURE))?;
         let records = by_order.insert(Bytes::new());
         for (order, id) in sorted_orders(&mut orders, STRUCTURE)? {
             records.u64(order).raw(id);
@@ -70,7 +70,7 @@ pub(crate) fn sorted_names<'n>(
     names.sort_unstable();
     for ((_, name, _), (_, next, _)) in names.iter().zip(names.iter().skip(1)) {
         if name == next {
-            return Err(Error::invalid(format!("two are called `{}`", name.escape_ascii())).within(structure));
+            return Err(Error::invalid(format!("duplicate name `{}`", name.escape_ascii())).within(structure));
         }
     }
     Ok(names.iter().map(|(hash, _, id)| (*hash, *id)))
@@ -84,7 +84,7 @@ pub(crate) fn sorted_orders<'n, T: Copy + Ord>(
     orders.sort_unstable();
     for ((order, _), (next, _)) in orders.iter().zip(orders.iter().skip(1)) {
         if order == next {
-            return Err(Error::invalid(format!("two have number {order}")).within(structure));
+            return Err(Error::invalid(format!("duplicate creation order {order}")).within(structure));
         }
     }
     Ok(orders.iter().copied())
@@ -97,7 +97,7 @@ pub(crate) fn joined(
     by_order: Option<(u8, u16, &Bytes)>,
     allocate: &mut Allocate<'_>,
 ) -> Result<DenseStorage> {
-    let undefined = || Error::invalid("a structure without a block");
+    let undefined = || Error::invalid("a heap or B-tree without blocks");
     let mut blocks = heap;
     let heap = blocks.first().ok_or_else(undefined)?;
     let mut add = |(kind, record_size, records): (u8, u16, &Bytes)| {

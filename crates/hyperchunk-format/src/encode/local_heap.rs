@@ -31,14 +31,14 @@ pub fn encode(names: &[&[u8]], base: u64) -> Result<LocalHeap> {
     let mut offsets = Vec::with_capacity(names.len());
     for name in names {
         if name.contains(&0) {
-            let message = format!("the name `{}`: names have no NUL", name.escape_ascii());
+            let message = format!("the name `{}` contains a NUL", name.escape_ascii());
             return Err(Error::invalid(message).within(NAME));
         }
         offsets.push(data.len() as u64);
         data.raw(name).u8(0).align(ALIGNMENT_BYTES);
     }
     let address = base.checked_add(PREFIX_BYTES).filter(|address| *address != UNDEFINED);
-    let address = address.ok_or_else(|| Error::invalid("beyond all addresses").within(NAME))?;
+    let address = address.ok_or_else(|| Error::invalid("the heap ends beyond 2^64 - 1").within(NAME))?;
     let mut bytes = Bytes::new();
     bytes.raw(b"HEAP").u8(0).zeros(3).u64(data.len() as u64).u64(NO_FREE_BLOCK).u64(address);
     bytes.raw(data.as_slice());

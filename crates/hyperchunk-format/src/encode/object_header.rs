@@ -42,7 +42,7 @@ pub struct HeaderOptions {
 impl HeaderOptions {
     fn flags(&self) -> Result<u8> {
         if self.attribute_order_indexed && !self.attribute_order_tracked {
-            let message = "an index of attributes by creation order that is not tracked";
+            let message = "the creation order of attributes is indexed but not tracked";
             return Err(Error::invalid(message).within(STRUCTURE));
         }
         let flag = |set: bool, flag: u8| if set { flag } else { 0 };
@@ -52,13 +52,14 @@ impl HeaderOptions {
     }
 }
 
-/// Replaces the body of the first message of a kind, in an encoded header of one block, by one of the same size.
+/// Replaces the body of the first message of a kind, in an encoded header of one block, by one of the same
+/// size.
 ///
 /// # Errors
 /// Invalid if there is no such message, or it has another size.
 pub fn replace(header: &mut [u8], kind: u16, data: &[u8]) -> Result<()> {
     let wrong = || {
-        let message = format!("a message of type {kind} and {} bytes for a header without one", data.len());
+        let message = format!("the header has no message of type {kind} with {} bytes", data.len());
         Error::invalid(message).within(STRUCTURE)
     };
     let flags = *header.get(5).ok_or_else(wrong)?;
@@ -142,8 +143,9 @@ pub fn encode_continuation(messages: &[Message], options: &HeaderOptions) -> Res
     Ok(bytes.into_vec())
 }
 
-/// Returns the empty message that a header of these messages needs, so that libhdf5 finds room in it for a
-/// continuation message; `None` if one of them is as large. The functions of this module encode it after the others.
+/// Returns the NIL message that a header with these messages needs, so that libhdf5 has space for a
+/// continuation message; `None` if one of the messages is large enough. The functions of this module encode
+/// it after the others.
 #[must_use]
 pub fn room(messages: &[Message]) -> Option<Message> {
     let is_missing = messages.iter().all(|message| message.data.len() < CONTINUATION_BYTES);
@@ -157,7 +159,7 @@ fn body(messages: &[Message], options: &HeaderOptions) -> Result<Vec<u8>> {
     for message in messages.iter().chain(&room(messages)) {
         let what = "bytes of one message";
         let size = fit::<u16, _>(message.data.len(), what).map_err(|error| error.within(STRUCTURE))?;
-        body.u8(fit(message.kind, "as the type of a message")?).u16(size).u8(message.flags);
+        body.u8(fit(message.kind, "as a message type")?).u16(size).u8(message.flags);
         if options.attribute_order_tracked {
             body.u16(message.creation_order.unwrap_or(0));
         }

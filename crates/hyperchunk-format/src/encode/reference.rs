@@ -46,7 +46,7 @@ pub fn heap_object(
 
 fn object(kind: ReferenceKind, reference: &Reference, oldest: LibVersion) -> Result<Option<Vec<u8>>> {
     if matches!(reference.address, 0 | UNDEFINED) {
-        return Err(Error::invalid("a reference to no object"));
+        return Err(Error::invalid("a reference to an undefined address"));
     }
     let mut bytes = Bytes::new();
     match (kind, reference) {
@@ -69,7 +69,11 @@ fn object(kind: ReferenceKind, reference: &Reference, oldest: LibVersion) -> Res
             token(reference, &mut bytes)?;
             string(attribute, &mut bytes)?;
         }
-        _ => return Err(Error::invalid(format!("{kind:?} to {reference:?}"))),
+        _ => {
+            return Err(Error::invalid(format!(
+                "a reference of kind {kind:?} cannot have the target {reference:?}"
+            )));
+        }
     }
     Ok(Some(bytes.into_vec()))
 }
@@ -93,7 +97,7 @@ fn rank(region: &RegionSelection) -> Result<u32> {
         (None, StoredSelection::Points { rank, .. } | StoredSelection::Blocks { rank, .. }) => *rank,
         (None, StoredSelection::Regular(slabs)) => slabs.len(),
         (None, StoredSelection::None | StoredSelection::All) => {
-            return Err(Error::invalid("a region whose rank is not known"));
+            return Err(Error::invalid("a region whose rank is unknown: set its extent"));
         }
     };
     fit(rank, "dimensions")
@@ -136,7 +140,12 @@ pub fn encode(
             let flags = if reference.file.is_some() { EXTERNAL } else { 0 };
             bytes.u8(number).u8(flags).u32(heap.size).u64(heap.address).u32(heap.index);
         }
-        _ => return Err(Error::invalid(format!("{kind:?} with {heap:?}")).within(STRUCTURE)),
+        _ => {
+            return Err(Error::invalid(format!(
+                "a missing or unexpected heap object of a reference of kind {kind:?}: {heap:?}"
+            ))
+            .within(STRUCTURE));
+        }
     }
     bytes.pad_to(size);
     Ok(bytes.into_vec())

@@ -22,8 +22,8 @@ const MAX_CORNERS: u64 = 1_000_000;
 /// become lists of blocks.
 ///
 /// # Errors
-/// Unsupported if HDF5 of that age has no such selection; Invalid if readers would refuse it; Limit if it is
-/// too large.
+/// Unsupported if the release `oldest` has no such selection; Invalid if readers would refuse it; Limit if it
+/// is too large.
 pub fn encode(selection: &StoredSelection, oldest: LibVersion) -> Result<Vec<u8>> {
     encoded(selection, oldest).map_err(|error| error.within(STRUCTURE))
 }
@@ -71,7 +71,7 @@ fn list(class: u32, rank: usize, each: usize, numbers: &[u64], oldest: LibVersio
         bytes.u32(1).u32(0).u32(fit(length, "bytes of a selection")?);
     } else {
         if oldest < LibVersion::V200 {
-            let message = format!("a place of {largest} in a list needs HDF5 1.12 or later");
+            let message = format!("a coordinate or count of {largest} needs HDF5 1.12 or later");
             return Err(Error::unsupported(message));
         }
         // Points: version 2; blocks: version 3, with flags for an irregular selection.
@@ -112,23 +112,23 @@ fn regular(slabs: &[Hyperslab], oldest: LibVersion) -> Result<Vec<u8>> {
 
 /// Returns the corners of all blocks of a pattern, in order.
 fn corners(slabs: &[Hyperslab]) -> Result<Vec<u64>> {
-    let unlimited = || Error::unsupported("a selection without a bound needs HDF5 1.10 or later");
-    let too_far = || Error::invalid("a selection beyond any extent");
+    let unlimited = || Error::unsupported("an unlimited selection needs HDF5 1.10 or later");
+    let too_far = || Error::invalid("a selection that ends beyond 2^64 - 1");
     let mut axes = Vec::with_capacity(slabs.len());
     let mut total = slabs.len() as u64;
     for Hyperslab { start, stride, count, block } in slabs {
         let (count, block) = count.zip(*block).ok_or_else(unlimited)?;
         total = total.saturating_mul(count);
         if total > MAX_CORNERS {
-            return Err(Error::limit("a pattern of so many blocks needs HDF5 1.10 or later"));
+            return Err(Error::limit("a pattern of this number of blocks needs HDF5 1.10 or later"));
         }
-        let place = |number: u64| {
+        let bounds = |number: u64| {
             let first = number.checked_mul(*stride)?.checked_add(*start)?;
             Some((first, first.checked_add(block)?.checked_sub(1)?))
         };
-        axes.push((0..count).map(place).collect::<Option<Vec<_>>>().ok_or_else(too_far)?);
+        axes.push((0..count).map(bounds).collect::<Option<Vec<_>>>().ok_or_else(too_far)?);
     }
-    // Each axis multiplies the blocks of the preceding ones.
+    // Combines each block of the preceding axes with each range of the next axis.
     let mut blocks: Vec<Vec<(u64, u64)>> = vec![Vec::new()];
     for axis in axes {
         blocks = blocks

@@ -15,20 +15,23 @@ const SIGNATURE: &[u8; 8] = b"\x89HDF\r\n\x1a\n";
 /// writer has the file open.
 ///
 /// # Errors
-/// Invalid if readers would refuse it.
+/// Unsupported for other versions; Invalid if an object header is outside the file; Limit if the file would
+/// end beyond 2⁶⁴ - 1.
 pub fn encode(version: u8, root: u64, end: u64, extension: Option<u64>, base: u64) -> Result<Vec<u8>> {
     if !matches!(version, 2 | 3) {
         return Err(Error::unsupported(format!("a superblock of version {version} cannot be written")));
     }
-    let inside = |address: u64| (SIZE..end).contains(&address);
-    if !inside(root) || extension.is_some_and(|extension| !inside(extension)) {
-        return Err(Error::invalid(format!(
-            "the root group at {root:#x} or the extension lies outside a file of {end} bytes"
-        ))
-        .within("superblock"));
+    for (what, address) in [("root group", Some(root)), ("superblock extension", extension)] {
+        if let Some(address) = address.filter(|address| !(SIZE..end).contains(address)) {
+            let message = format!("the {what} at {address:#x} is outside a file of {end} bytes");
+            return Err(Error::invalid(message).within("superblock"));
+        }
     }
     let Some(whole) = end.checked_add(base) else {
-        return Err(Error::limit(format!("a file of {end} bytes at {base:#x}")).within("superblock"));
+        return Err(Error::limit(format!(
+            "a file of {end} bytes at base address {base:#x} ends beyond 2^64 - 1"
+        ))
+        .within("superblock"));
     };
     let mut bytes = Bytes::with_capacity(48);
     bytes.raw(SIGNATURE).u8(version).u8(SIZES.address).u8(SIZES.length).u8(0);
@@ -41,7 +44,7 @@ pub fn encode(version: u8, root: u64, end: u64, extension: Option<u64>, base: u6
 /// # Errors
 /// Invalid for other versions.
 pub fn mark_swmr(superblock: &mut [u8]) -> Result<()> {
-    let wrong = || Error::invalid("SWMR marks are for superblocks of version 3").within("superblock");
+    let wrong = || Error::invalid("SWMR access needs a superblock of version 3").within("superblock");
     let (covered, sum) = superblock.split_at_mut_checked(44).ok_or_else(wrong)?;
     match covered.get_mut(8..12) {
         Some([3, _, _, flags]) => *flags = 0b101,

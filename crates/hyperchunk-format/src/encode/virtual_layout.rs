@@ -11,8 +11,8 @@ const NAME: &str = "virtual dataset's mappings";
 /// Encodes the mappings as an object of the global heap.
 ///
 /// # Errors
-/// Unsupported if HDF5 of that age has no virtual datasets, or no such selection; Invalid if no library would
-/// accept them.
+/// Unsupported if the release `oldest` has no virtual datasets, or no such selection; Invalid if no library
+/// would accept the mappings.
 pub fn encode(mappings: &[VirtualMapping], oldest: LibVersion) -> Result<Vec<u8>> {
     encoded(mappings, oldest).map_err(|error| error.within(NAME))
 }
@@ -50,7 +50,7 @@ fn source_name(name: &SourceName) -> Result<Vec<u8>> {
         }
     }
     if bytes.is_empty() || bytes.contains(&0) {
-        let message = format!("the name `{}`: names are not empty and have no NUL", bytes.escape_ascii());
+        let message = format!("the name `{}` is empty or contains a NUL", bytes.escape_ascii());
         return Err(Error::invalid(message));
     }
     Ok(bytes)

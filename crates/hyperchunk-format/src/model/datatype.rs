@@ -52,7 +52,7 @@ pub enum Class {
     },
     /// Bytes with a meaning known only to the application.
     Opaque {
-        /// Application's name for them.
+        /// Application's name for the type of the bytes.
         tag: Name,
     },
     /// Members side by side, possibly with gaps.
@@ -76,7 +76,7 @@ pub enum Class {
     },
     /// Variable-length string, in the global heap.
     VlenString {
-        /// Padding of the end.
+        /// Padding at the end.
         padding: StringPadding,
         /// Character set.
         charset: CharacterSet,

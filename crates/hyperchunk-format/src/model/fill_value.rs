@@ -5,9 +5,9 @@
 pub struct FillValue {
     /// Value.
     pub value: FillWhen,
-    /// Time of the allocation of space for the data.
+    /// Time at which space for the data is allocated.
     pub allocation: AllocationTime,
-    /// Time at which the value is written.
+    /// Time at which the value is written to the allocated space.
     pub time: FillTime,
 }
 
@@ -44,7 +44,7 @@ pub enum FillTime {
     Allocation,
     /// Never.
     Never,
-    /// At allocation, if the user defined one.
+    /// At allocation, if the user defined a fill value.
     #[default]
     IfSet,
 }

@@ -36,20 +36,21 @@ pub struct Chunked {
     pub element_size: u64,
     /// True if chunks that extend past the dataset's extent are stored without filters.
     pub edge_chunks_unfiltered: bool,
-    /// Version of the layout message. It decides the width of filtered chunks' sizes (5: as lengths).
+    /// Version of the layout message. In version 5, a chunk index stores the sizes of filtered chunks with
+    /// the file's size of lengths.
     pub version: u8,
     /// Chunk index.
     pub index: ChunkIndex,
 }
 
 impl Chunked {
-    /// Returns the number of elements of a chunk, in storage order, up to the last one inside the dataset's
-    /// extent. Some writers store no more.
+    /// Returns the number of elements of the chunk at `scaled`, in storage order, up to and including the
+    /// last one inside the dataset's extent. Some writers store no more.
     #[must_use]
-    pub fn elements_inside(&self, place: &[u64], extent: &[u64]) -> u64 {
+    pub fn elements_inside(&self, scaled: &[u64], extent: &[u64]) -> u64 {
         let mut last = 0_u64;
-        for ((dim, scaled), extent) in self.dims.iter().zip(place).zip(extent) {
-            let inside = extent.saturating_sub(scaled.saturating_mul(*dim)).min(*dim);
+        for ((dim, index), extent) in self.dims.iter().zip(scaled).zip(extent) {
+            let inside = extent.saturating_sub(index.saturating_mul(*dim)).min(*dim);
             let Some(at) = inside.checked_sub(1) else { return 0 };
             last = last.saturating_mul(*dim).saturating_add(at);
         }
@@ -132,9 +133,9 @@ pub struct VirtualMapping {
     pub target: StoredSelection,
 }
 
-/// Printf-style name of a source, with `%b` for the number of a block.
+/// Printf-style name of a source, in which `%b` stands for the number of a block.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourceName {
-    /// Literal parts, with a block's number between each two. A single part is a plain name.
+    /// Literal parts, between which the block's number is inserted. A single part is a plain name.
     pub parts: Vec<Name>,
 }

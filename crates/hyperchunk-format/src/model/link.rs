@@ -29,7 +29,7 @@ pub enum LinkTarget {
         /// Path in that file.
         path: Name,
     },
-    /// User-defined link class of an application.
+    /// Link of a class that an application defined.
     User {
         /// Class, 65 to 255.
         class: u8,

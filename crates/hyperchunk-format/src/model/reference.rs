@@ -1,4 +1,4 @@
-//! References as values. Source: specification §VIII.B and C; HDF5 2.x H5R for revised references.
+//! Decoded references. Source: specification §VIII.B and C; HDF5 2.x H5R for revised references.
 
 use super::{Name, RegionSelection};
 

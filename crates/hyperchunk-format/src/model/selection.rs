@@ -39,7 +39,7 @@ pub struct Hyperslab {
     pub block: Option<u64>,
 }
 
-/// Selection with the extent it was made in, where the file stores one.
+/// Selection with the extent of its dataspace, where the file stores one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RegionSelection {
     /// Extent.

@@ -38,7 +38,7 @@ pub fn all(image: Image<'_>, header: &ObjectHeader) -> Result<Vec<Attribute>> {
     each(image, header)?.into_iter().map(|(_, attribute)| attribute).collect()
 }
 
-/// Reads all attributes, sorted by name, each with its own error.
+/// Reads all attributes, sorted by name. A damaged attribute has an error in place of its value.
 ///
 /// # Errors
 /// Corrupt, Truncated or Unsupported if they cannot be listed.
@@ -137,7 +137,7 @@ fn dense(image: Image<'_>, header: &ObjectHeader) -> Result<Option<DenseAttribut
         return Ok(None);
     };
     let by_name = by_name.ok_or_else(|| {
-        Error::corrupt("attributes in a heap without a B-tree by name").within("attribute info message")
+        Error::corrupt("dense attributes without a B-tree by name").within("attribute info message")
     })?;
     Ok(Some(DenseAttributes { heap, by_name, order_tracked }))
 }

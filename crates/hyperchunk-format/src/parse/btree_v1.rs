@@ -8,8 +8,8 @@ use std::cmp::Ordering;
 
 const NAME: &str = "version 1 B-tree";
 
-/// Number of children in a group's internal node with the default K, 2 × 16. The first read of a node is as large as
-/// that.
+/// Number of children in a group's internal node with the default K: 2 × 16. The first read of a node has the
+/// size of such a node.
 const GROUP_CHILDREN: u64 = 32;
 
 /// Kind of a node's children.
@@ -95,10 +95,8 @@ impl<'a> Node<'a> {
             return Err(cursor.error(format!("a node of type {number} instead of {}", kind.number())));
         }
         let found = cursor.u8()?;
-        if level.is_some_and(|level| level != found) {
-            return Err(
-                cursor.error(format!("a node of level {found} is below one of the same level or far above"))
-            );
+        if let Some(level) = level.filter(|level| *level != found) {
+            return Err(cursor.error(format!("a node of level {found} instead of {level}")));
         }
         let children = cursor.u16()?;
         cursor.skip(usize::from(image.sizes.address).saturating_mul(2))?;
@@ -126,8 +124,9 @@ impl<'a> Node<'a> {
         })
     }
 
-    /// Records the extent of a node with `used` bytes. Nodes have room for the usual number of children; but some
-    /// programs leave out the unused part, so that it must be zero, as libhdf5 writes it.
+    /// Records the extent of a node, of which `used` bytes are used. A node has room for the usual number of
+    /// children, and libhdf5 fills the unused part with zeros. Other programs may omit that part, so the
+    /// extent is recorded only if it is zero.
     fn record_extent(image: Image<'a>, address: u64, kind: Kind, used: u64) -> Result<()> {
         let whole = Self::size(&image, kind, kind.usual_children(&image));
         if !image.records_extents() || image.left(address) < whole || used > whole {
@@ -224,11 +223,11 @@ pub fn group_leaves(image: Image<'_>, root: u64) -> Result<Vec<u64>> {
     Ok(leaves)
 }
 
-/// Returns the addresses of the symbol table nodes below the undamaged nodes of a damaged tree, and the errors
-/// of the others.
+/// Returns the addresses of the symbol table nodes below the intact nodes of a damaged tree, and the errors
+/// of the other nodes.
 ///
 /// # Errors
-/// Errors of reading.
+/// Io, Changed or Need if bytes cannot be read; Limit.
 pub(crate) fn surviving_group_leaves(image: Image<'_>, root: u64) -> Result<(Vec<u64>, Vec<Error>)> {
     let mut budget = Budget::new(&image, NAME);
     let (mut leaves, mut errors) = (Vec::new(), Vec::new());
@@ -270,8 +269,8 @@ pub fn find_group_leaf(
     loop {
         let node = Node::read(image, address, Kind::Group, level, &mut budget)?;
         let mut key = |bytes: &[u8]| compare(Cursor::new(bytes, NAME, node.offset).length(image.sizes)?);
-        // A child has the names greater than its left key, up to and including its right key. The first child
-        // whose right key is not less than the name is the right one.
+        // A child has the names greater than its left key, up to and including its right key. Descend into
+        // the first child whose right key is not less than the name.
         let (mut from, mut to) = (0, node.children);
         while from < to {
             let middle = from.midpoint(to);
@@ -327,8 +326,8 @@ pub(super) fn walk_chunks(
     )
 }
 
-/// Visits the leaves of a dataset, each with the key of its first chunk, if the root is directly above them.
-/// Returns whether it is. Reads only the root.
+/// Visits the leaves of a dataset, each with the key of its first chunk, if the root is their parent. Returns
+/// whether it is. Reads only the root.
 pub(super) fn chunk_leaves(
     image: Image<'_>,
     root: u64,

@@ -49,7 +49,7 @@ pub(crate) fn width(limit: u64) -> usize {
     (limit.checked_ilog2().unwrap_or(0) / 8).saturating_add(1).try_into().unwrap_or(8)
 }
 
-/// Content of a tree level, in order.
+/// Record, or node not read yet. A list of them, in tree order, represents a partly read tree.
 enum Item {
     Record(Box<[u8]>),
     Node(Pointer),
@@ -78,7 +78,7 @@ impl BTree {
         cursor.version(0..=0)?;
         let kind = cursor.u8()?;
         if !kinds.contains(&kind) {
-            return Err(cursor.error(format!("records of type {kind} where one of {kinds:?} must be")));
+            return Err(cursor.error(format!("records of type {kind}, expected one of {kinds:?}")));
         }
         let node_size = u64::from(cursor.u32()?);
         let record_size = u64::from(cursor.u16()?);
@@ -93,7 +93,9 @@ impl BTree {
         let count_width = width(leaf);
         let mut depths = vec![Depth { most: leaf, most_below: leaf, total_width: 0 }];
         let impossible = || {
-            cursor.error(format!("nodes of {node_size} bytes for records of {record_size}, depth {depth}"))
+            cursor.error(format!(
+                "nodes of {node_size} bytes do not fit records of {record_size} bytes at depth {depth}"
+            ))
         };
         let mut below = depths.first().copied().ok_or_else(impossible)?;
         for _ in 0..depth {
@@ -199,8 +201,8 @@ impl BTree {
         self.walk(image, |_, _| Ok(true), each)
     }
 
-    /// Calls `each` for records, in order. Skips the nodes between two records if `wanted` is false for them;
-    /// `None` stands for the ends of the tree.
+    /// Calls `each` for records, in order. Skips the nodes between two adjacent records if `wanted` returns
+    /// false for them; `None` stands for the ends of the tree.
     ///
     /// # Errors
     /// As [`BTree::for_each`].
@@ -333,7 +335,7 @@ impl BTree {
         let Pointer { address, count } = pointer;
         let most = self.depths.get(depth).map_or(0, |depth| depth.most);
         if u64::from(count) > most {
-            let message = format!("a node of {count} records, {most} have room");
+            let message = format!("a node of {count} records, which has room for {most}");
             return Err(Error::corrupt(message).within(NAME).at(image.offset(address)?));
         }
         let used = self.used(image, count, depth);

@@ -2,8 +2,8 @@
 
 use crate::{Error, Image, Result};
 
-/// Bytes that the parts of one structure may still take. In a valid file no two parts overlap, so their total
-/// never exceeds the file's size. A cycle, or a part with many references, soon does.
+/// Number of bytes that the remaining parts of one structure may have. In a valid file no two parts overlap,
+/// so their total never exceeds the file's size. With a cycle, or many references to one part, it soon does.
 #[derive(Debug)]
 pub(crate) struct Budget {
     left: u64,
@@ -26,7 +26,9 @@ impl Budget {
                 self.left = left;
                 Ok(())
             }
-            None => Err(Error::corrupt("its parts overlap or form a cycle").within(self.structure)),
+            None => {
+                Err(Error::corrupt("the structure's parts overlap or form a cycle").within(self.structure))
+            }
         }
     }
 }

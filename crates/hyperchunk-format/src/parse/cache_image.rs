@@ -13,22 +13,24 @@ const STRUCTURE: &str = "metadata cache image";
 /// # Errors
 /// Corrupt, Truncated or Unsupported if it is damaged.
 pub fn entries(image: Image<'_>, superblock: &Superblock) -> Result<Vec<(u64, Vec<u8>)>> {
-    let Some(place) = superblock.cache_image else { return Ok(Vec::new()) };
-    let bytes = image.read(STRUCTURE, place.address, place.size)?;
-    let mut cursor = image.cursor(&bytes, STRUCTURE, place.address);
+    let Some(block) = superblock.cache_image else { return Ok(Vec::new()) };
+    let bytes = image.read(STRUCTURE, block.address, block.size)?;
+    let mut cursor = image.cursor(&bytes, STRUCTURE, block.address);
     cursor.signature(b"MDCI")?;
     cursor.version(0..=0)?;
     let flags = cursor.u8()?;
     if flags & 0x01 != 0 {
-        return Err(crate::Error::unsupported("a cache image with the cache's status").within(STRUCTURE));
+        return Err(
+            crate::Error::unsupported("a cache image with the cache's resize status").within(STRUCTURE)
+        );
     }
     let length = cursor.length(image.sizes)?;
-    if length != place.size {
-        return Err(cursor.error(format!("{length} bytes in a block of {}", place.size)));
+    if length != block.size {
+        return Err(cursor.error(format!("{length} bytes in a block of {}", block.size)));
     }
     let count = cursor.u32()?;
     if count == 0 {
-        return Err(cursor.error("it has no entries".into()));
+        return Err(cursor.error("a cache image without entries".into()));
     }
     let mut entries = BTreeMap::new();
     for _ in 0..count {
@@ -39,7 +41,7 @@ pub fn entries(image: Image<'_>, superblock: &Superblock) -> Result<Vec<(u64, Ve
     }
     let ends = entries.iter().map(|(address, bytes)| address.saturating_add(bytes.len() as u64));
     if ends.zip(entries.keys().skip(1)).any(|(end, next)| end > *next) {
-        return Err(cursor.error("its entries overlap".into()));
+        return Err(cursor.error("the entries of the cache image overlap".into()));
     }
     Ok(entries.into_iter().collect())
 }
@@ -52,7 +54,7 @@ fn entry(image: Image<'_>, cursor: &mut Cursor<'_>, end: u64) -> Result<(u64, Ve
     let (children, dirty, parents) = (cursor.u16()?, cursor.u16()?, cursor.u16()?);
     let is_parent = flags & 0x04 != 0;
     if class >= TYPES || ring >= RINGS || age > OLDEST || is_parent != (children > 0) || dirty > children {
-        return Err(cursor.error(format!("an entry of type {class}, ring {ring}, age {age}")));
+        return Err(cursor.error(format!("an invalid entry of type {class}, ring {ring}, age {age}")));
     }
     cursor.skip(4)?;
     let address = cursor.address(image.sizes)?;
@@ -64,7 +66,9 @@ fn entry(image: Image<'_>, cursor: &mut Cursor<'_>, end: u64) -> Result<(u64, Ve
             let bytes = cursor.take(usize::try_from(size).unwrap_or(usize::MAX))?;
             Ok((address, bytes.to_vec()))
         }
-        _ => Err(cursor.error(format!("an entry of {size} bytes for address {address:x?}"))),
+        _ => {
+            Err(cursor.error(format!("an entry of {size} bytes at {address:x?}, empty or outside the file")))
+        }
     }
 }
 

@@ -24,7 +24,7 @@ impl<'i> DenseObjects<'i> {
         Ok(Self::new(image, FractalHeap::open(image, address)?))
     }
 
-    /// Creates the budget for an open heap.
+    /// Uses a heap that is already open.
     pub(crate) fn new(image: Image<'i>, heap: FractalHeap<'i>) -> Self {
         let left = if heap.filtered() { image.limits.metadata_bytes } else { image.left(0) };
         Self { image, heap, left: Cell::new(left) }
@@ -38,7 +38,7 @@ impl<'i> DenseObjects<'i> {
         let object = self.heap.object(self.image, id)?;
         let left = self.left.get().checked_sub(object.len() as u64);
         self.left.set(left.ok_or_else(|| {
-            Error::corrupt("the objects that an index names are larger than the file").within("fractal heap")
+            Error::corrupt("the objects in an index are together larger than the file").within("fractal heap")
         })?);
         Ok(object)
     }

@@ -1,4 +1,5 @@
-//! Extents of the structures of an object beside its header, which an editor replaces.
+//! Extents of an object's structures outside its header, whose space is free after an editor has replaced
+//! them.
 
 use super::btree_v2::BTree;
 use super::chunk_index::{self, ChunkMap};
@@ -14,7 +15,8 @@ const DENSE_TREES: [u8; 4] = [5, 6, 8, 9];
 /// Address and size of a structure, in bytes.
 pub type Extent = (u64, u64);
 
-/// Returns all stored chunks, and the extents of their index as far as they are certain; none if any overlap.
+/// Returns all stored chunks, and the extents of the parts of their index whose sizes are certain; no extents
+/// if any overlap.
 ///
 /// # Errors
 /// As [`chunk_index::chunks`].
@@ -58,7 +60,7 @@ fn dense(image: Image<'_>, heap: Option<u64>, trees: [Option<u64>; 2]) -> Result
     Ok(distinct(extents))
 }
 
-/// Returns the extents by address. None if some overlap: the file is damaged, or its writer odd.
+/// Sorts the extents by address and removes duplicates. Returns none if any overlap, as in a damaged file.
 fn distinct(extents: Extents) -> Vec<Extent> {
     let mut all = extents.into_vec();
     all.sort_unstable();

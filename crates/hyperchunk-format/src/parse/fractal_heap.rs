@@ -64,14 +64,14 @@ struct BlockLocation {
 
 #[derive(Debug)]
 struct Cache<'a> {
-    /// Indirect blocks by address and heap offset; decoded huge objects have no offset.
+    /// Indirect blocks by address and heap offset; decoded huge objects by address and `u64::MAX`.
     blocks: HashMap<(u64, u64), Block<'a>>,
     /// Direct blocks by heap offset, with their sizes in the heap.
     direct: BTreeMap<u64, (u64, Block<'a>)>,
     budget: Budget,
     /// Number of bytes produced by filters.
     decoded: u64,
-    /// Remaining bytes of objects to return. Many ids may name one object.
+    /// Number of bytes of objects that may still be returned. Many ids may name one object.
     left: u64,
     decoder: Decoder,
     huge: Option<Rc<BTree>>,
@@ -179,7 +179,9 @@ impl<'a> FractalHeap<'a> {
     fn count(&self, object: Vec<u8>) -> Result<Vec<u8>> {
         let mut cache = self.cache.borrow_mut();
         let left = cache.left.checked_sub(object.len() as u64);
-        cache.left = left.ok_or_else(|| Error::limit("its objects overlap, many times"))?;
+        cache.left = left.ok_or_else(|| {
+            Error::limit("the heap's objects overlap and are together far larger than the file")
+        })?;
         Ok(object)
     }
 
@@ -198,7 +200,10 @@ impl<'a> FractalHeap<'a> {
         let offset = cursor.uint(self.offset_width)?;
         let length = cursor.uint(self.length_width)?;
         let outside = || {
-            let message = format!("an object of {length} bytes at {offset}, of {} in the heap", self.managed);
+            let message = format!(
+                "an object of {length} bytes at {offset} does not fit the {} bytes in the heap",
+                self.managed
+            );
             Error::corrupt(message)
         };
         if offset == 0 || offset > self.managed || length == 0 || length > self.largest_managed {
@@ -248,7 +253,7 @@ impl<'a> FractalHeap<'a> {
                 return Ok((stored, start, entry.size));
             }
             let below = self.table.count_rows(entry.size).filter(|below| *below < rows);
-            rows = below.ok_or_else(|| Error::corrupt("a block as large as the one that it is in"))?;
+            rows = below.ok_or_else(|| Error::corrupt("a block as large as the block that contains it"))?;
             address = stored.address;
         }
     }
@@ -327,12 +332,13 @@ impl<'a> FractalHeap<'a> {
         cache: &mut Cache<'a>,
     ) -> Result<Cow<'a, [u8]>> {
         let (size, mask) = stored.filtered.unwrap_or((expected, 0));
-        // Decoded bytes stay in memory. Real files do not filter heaps of many megabytes.
+        // Decoded blocks are cached, so their total size is limited. Real files do not filter heaps of many
+        // megabytes.
         let decoded = cache.decoded.saturating_add(expected);
         let most =
             image.left(0).saturating_mul(64).saturating_add(SLACK_BYTES).min(image.limits.metadata_bytes);
         if decoded > most {
-            return Err(Error::limit(format!("{decoded} bytes out of filters in one heap")));
+            return Err(Error::limit(format!("the filtered blocks of one heap decode to {decoded} bytes")));
         }
         let bytes = image.read(NAME, stored.address, size)?;
         cache.budget.take(size)?;
@@ -356,7 +362,8 @@ impl<'a> FractalHeap<'a> {
         let heap = cursor.address(image.sizes)?;
         let offset = cursor.uint(self.offset_width)?;
         if heap != Some(self.address) || offset != start {
-            let message = format!("a block at {offset} of the heap at {heap:x?} instead of {start}");
+            let message =
+                format!("a block at {offset} of the heap at {heap:x?}, expected one at {start} of this heap");
             return Err(cursor.error(message));
         }
         Ok(())
@@ -367,7 +374,7 @@ impl<'a> FractalHeap<'a> {
         let at = usize::try_from(self.prefix_size().saturating_sub(CHECKSUM_BYTES)).unwrap_or(usize::MAX);
         let mut cleared = block.to_vec();
         let field = cleared.get_mut(at..).and_then(<[u8]>::first_chunk_mut::<4>);
-        let field = field.ok_or_else(|| Error::corrupt("too short for its checksum"))?;
+        let field = field.ok_or_else(|| Error::corrupt("a block too short for its checksum"))?;
         let found = u32::from_le_bytes(std::mem::take(field));
         checksum::check(checksum::lookup3(&cleared), found)
     }

@@ -32,7 +32,8 @@ impl<'a> Collection<'a> {
         cursor.skip(3)?;
         let size = cursor.length(image.sizes)?;
         if size < MIN_COLLECTION_BYTES {
-            return Err(cursor.error(format!("{size} bytes; the smallest has {MIN_COLLECTION_BYTES}")));
+            return Err(cursor
+                .error(format!("a collection of {size} bytes; the smallest has {MIN_COLLECTION_BYTES}")));
         }
         if size != bytes.len() as u64 {
             bytes = image.read(NAME, address, size)?;
@@ -46,8 +47,8 @@ impl<'a> Collection<'a> {
     pub fn object(&self, index: u32) -> Option<&[u8]> {
         let index = u16::try_from(index).ok().filter(|index| *index != 0)?;
         let at = self.objects.partition_point(|(other, _)| *other < index);
-        let (found, place) = self.objects.get(at)?;
-        if *found == index { self.bytes.get(place.clone()) } else { None }
+        let (found, range) = self.objects.get(at)?;
+        if *found == index { self.bytes.get(range.clone()) } else { None }
     }
 
     /// Returns the size of the collection in bytes.
@@ -56,7 +57,7 @@ impl<'a> Collection<'a> {
         self.bytes.len()
     }
 
-    /// Makes the collection independent of the view it was read through.
+    /// Copies the bytes, so that the collection no longer borrows from the view.
     #[must_use]
     pub fn into_owned(self) -> Collection<'static> {
         Collection { bytes: Cow::Owned(self.bytes.into_owned()), objects: self.objects }

@@ -28,7 +28,7 @@ pub fn storage(image: Image<'_>, header: &ObjectHeader) -> Result<Option<LinkSto
     if let Some(info) = info(image, header)? {
         let Some(heap) = info.heap else { return Ok(Some(LinkStorage::Compact)) };
         let by_name = info.by_name.ok_or_else(|| {
-            Error::corrupt("links in a heap without a B-tree by name").within("link info message")
+            Error::corrupt("dense links without a B-tree by name").within("link info message")
         })?;
         return Ok(Some(LinkStorage::Dense { heap, by_name, by_order: info.by_order }));
     }
@@ -71,11 +71,11 @@ pub fn links(image: Image<'_>, header: &ObjectHeader) -> Result<Vec<Link>> {
     Ok(links)
 }
 
-/// Reads the links of a group that may be damaged: those that are whole, sorted by name, and the errors of the
-/// others. Of links in a heap, those also count that only the B-tree by creation order leads to.
+/// Reads the links of a group that may be damaged: the intact ones, sorted by name, and the errors of the
+/// others. If the B-tree by name of dense links is damaged, the B-tree by creation order is read, too.
 ///
 /// # Errors
-/// Invalid if the object is not a group; errors of reading.
+/// Invalid if the object is not a group; Io, Changed or Need if bytes cannot be read; Limit.
 pub fn surviving(image: Image<'_>, header: &ObjectHeader) -> Result<(Vec<Link>, Vec<Error>)> {
     let mut found = Survivors::default();
     match required(image, header) {
@@ -138,7 +138,7 @@ impl Survivors {
         Ok(())
     }
 
-    /// Adds the links that a B-tree leads to; returns whether all of it is whole.
+    /// Adds the links that a B-tree refers to; returns whether the tree and all links are intact.
     fn dense(&mut self, image: Image<'_>, heap: &DenseObjects<'_>, tree: u64, kind: u8) -> Result<bool> {
         let before = self.errors.len();
         let mut ids: Vec<Vec<u8>> = Vec::new();

@@ -53,15 +53,15 @@ impl<'a> LocalHeap<'a> {
     pub fn name(&self, offset: u64) -> Result<&[u8]> {
         let rest = usize::try_from(offset).ok().and_then(|offset| self.data.get(offset..));
         let rest = rest.filter(|rest| !rest.is_empty()).ok_or_else(|| {
-            let message = format!("a name at byte {offset} of {} in the heap", self.data.len());
+            let message = format!("a name at byte {offset} of {} bytes in the heap", self.data.len());
             Error::corrupt(message).within(NAME).at(self.offset)
         })?;
         Cursor::new(rest, NAME, self.offset.saturating_add(offset)).until_nul()
     }
 }
 
-/// Checks the free list: blocks must be inside the data segment, and no more of them than fit in it. A heap
-/// with a damaged list may contain anything; libhdf5 refuses it, too.
+/// Checks the free list: its blocks must be inside the data segment, and not more than fit in it, so that the
+/// list has no cycle. The names in a heap with a damaged list cannot be trusted; libhdf5 refuses it, too.
 fn check_free_list(data: &Cursor<'_>, width: usize, head: Option<u64>) -> Result<()> {
     let mut next = head.filter(|head| *head != NO_FREE_BLOCK);
     let most = data.left().checked_div(width.saturating_mul(2)).unwrap_or(0);
@@ -71,14 +71,14 @@ fn check_free_list(data: &Cursor<'_>, width: usize, head: Option<u64>) -> Result
         let start = usize::try_from(at).unwrap_or(usize::MAX);
         count = count.saturating_add(1);
         if count > most || start > block.left() {
-            return Err(data.error(format!("its list of free blocks is damaged: a block at byte {at}")));
+            return Err(data.error(format!("the list of free blocks is damaged: a block at byte {at}")));
         }
         block.skip(start)?;
         let left = block.left() as u64;
         let following = block.uint(width)?;
         let size = block.uint(width)?;
         if following == 0 || size > left {
-            return Err(data.error(format!("its list of free blocks is damaged: a block of {size} bytes")));
+            return Err(data.error(format!("the list of free blocks is damaged: a block of {size} bytes")));
         }
         next = Some(following).filter(|following| *following != NO_FREE_BLOCK);
     }

@@ -25,11 +25,11 @@ pub struct DatasetHeader {
     pub pipeline: Pipeline,
     /// Fill value.
     pub fill: FillValue,
-    /// External data files, in order; empty if this file has the data.
+    /// External data files, in order; empty if the data are in this file.
     pub external: Vec<ExternalFile>,
 }
 
-/// Returns the kind of an object; `None` if the specification defines no such object.
+/// Returns the kind of an object; `None` if its messages match no kind in the specification.
 #[must_use]
 pub fn kind(header: &ObjectHeader) -> Option<ObjectKind> {
     let has = |kind| find(header, kind).is_some();
@@ -132,7 +132,10 @@ fn check(dataset: &DatasetHeader) -> Result<(), String> {
                 return Err(format!("chunks of {} dimensions in a dataset of {rank}", chunked.dims.len()));
             }
             if chunked.element_size != size {
-                return Err(format!("chunks of {}-byte elements, a type of {size}", chunked.element_size));
+                return Err(format!(
+                    "chunks of {}-byte elements, datatype of {size} bytes",
+                    chunked.element_size
+                ));
             }
         }
         _ => {}

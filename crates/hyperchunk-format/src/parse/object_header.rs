@@ -25,8 +25,9 @@ pub fn parse(image: Image<'_>, address: u64) -> Result<ObjectHeader> {
     let prefix = if bytes.starts_with(b"OHDR") { prefix_2(&mut cursor)? } else { prefix_1(&mut cursor)? };
     let start = cursor.position();
     let length = (start as u64).checked_add(prefix.length).and_then(|end| end.checked_add(prefix.closing()));
-    let length =
-        length.ok_or_else(|| cursor.error(format!("its first block has {} bytes", prefix.length)))?;
+    let length = length.ok_or_else(|| {
+        cursor.error(format!("a first block of {} bytes, larger than the address space", prefix.length))
+    })?;
     let bytes = match usize::try_from(length).ok().and_then(|length| bytes.get(..length)) {
         Some(bytes) => bytes.into(),
         None => image.read(STRUCTURE, address, length)?,
@@ -48,7 +49,7 @@ pub fn parse(image: Image<'_>, address: u64) -> Result<ObjectHeader> {
     blocks.messages(image, bytes, address, start)?;
     if blocks.prefix.count.is_some_and(|count| usize::from(count) < blocks.count_so_far) {
         return Err(cursor.error(format!(
-            "{} messages in its first block, more than in the whole header",
+            "{} messages in the first block, more than in the whole header",
             blocks.count_so_far
         )));
     }
@@ -118,15 +119,15 @@ fn prefix_2(cursor: &mut Cursor<'_>) -> Result<Prefix> {
     if flags & 0x10 != 0 {
         let (max_compact, min_dense) = (cursor.u16()?, cursor.u16()?);
         if max_compact < min_dense {
-            return Err(
-                cursor.error(format!("attributes turn dense above {max_compact}, compact below {min_dense}"))
-            );
+            return Err(cursor.error(format!(
+                "at most {max_compact} compact attributes, fewer than the at least {min_dense} dense ones"
+            )));
         }
     }
     let length = cursor.uint(1 << (flags & 0x03))?;
     let prefix = Prefix { version, flags, length, count: None, references: 1, times };
     if length > 0 && length < prefix.message_prefix() as u64 {
-        return Err(cursor.error(format!("a first block of {length} bytes")));
+        return Err(cursor.error(format!("a first block of {length} bytes, too short for a message")));
     }
     Ok(prefix)
 }
@@ -149,12 +150,12 @@ struct Blocks {
 }
 
 impl Blocks {
-    /// Verifies the checksum of a block and removes it.
+    /// Verifies the checksum of a block, which version 1 does not have, and returns the bytes before it.
     fn checked<'b>(&self, image: Image<'_>, bytes: &'b [u8], address: u64) -> Result<&'b [u8]> {
         if self.prefix.version == 1 { Ok(bytes) } else { image.checked(bytes, STRUCTURE, address) }
     }
 
-    /// Reads the continuation blocks; all that are known are fetched together.
+    /// Reads the continuation blocks. The blocks known at the same time are fetched together.
     fn follow(&mut self, image: Image<'_>) -> Result<()> {
         const STRUCTURE: &str = "object header continuation block";
         while !self.continuations.is_empty() {
@@ -184,7 +185,7 @@ impl Blocks {
             let gap = cursor.left();
             if gap < self.prefix.message_prefix() {
                 if self.prefix.version == 1 || nulls {
-                    return Err(cursor.error(format!("{gap} bytes after its last message")));
+                    return Err(cursor.error(format!("{gap} bytes after the last message")));
                 }
                 return Ok(());
             }
@@ -202,7 +203,7 @@ impl Blocks {
         let kind = if version_1 { cursor.u16()? } else { cursor.u8()?.into() };
         let size = usize::from(cursor.u16()?);
         if version_1 && size % 8 != 0 {
-            return Err(cursor.error(format!("a message of {size} bytes, no multiple of 8")));
+            return Err(cursor.error(format!("a message of {size} bytes, expected a multiple of 8")));
         }
         let flags = cursor.u8()?;
         let mut creation_order = None;
@@ -232,13 +233,18 @@ impl Blocks {
                         self.continuations.push((address, size));
                         self.found.push((address, size));
                     }
-                    _ => return Err(cursor.error("a block that is empty or already read".into())),
+                    _ => {
+                        return Err(cursor.error("a continuation block that is empty or already read".into()));
+                    }
                 }
             }
             message::REFERENCE_COUNT => {
                 let mut cursor = message::cursor(&raw, "reference count message");
                 if self.prefix.version == 1 {
-                    return Err(cursor.error("in a header of version 1, whose prefix has the count".into()));
+                    return Err(cursor.error(
+                        "a reference count message in a header of version 1, whose prefix has the count"
+                            .into(),
+                    ));
                 }
                 cursor.version(0..=0)?;
                 self.prefix.references = cursor.u32()?;
@@ -263,7 +269,7 @@ impl Blocks {
     }
 }
 
-/// Checks the flags of a message that readers must refuse.
+/// Refuses a message whose flags contradict each other or its type, or one that readers may not ignore.
 fn check_flags(cursor: &Cursor<'_>, kind: u16, flags: u8) -> Result<()> {
     const DO_NOT_SHARE: u8 = 0x04;
     const FAIL_TO_WRITE: u8 = 0x08;
@@ -279,7 +285,7 @@ fn check_flags(cursor: &Cursor<'_>, kind: u16, flags: u8) -> Result<()> {
     }
     if !message::known(kind) {
         if set(FAIL_IF_UNKNOWN) {
-            let message = format!("a message of type {kind:#06x}, which readers must know");
+            let message = format!("an unknown message of type {kind:#06x}, which readers may not ignore");
             return Err(Error::unsupported(message).within(STRUCTURE).at(cursor.offset()));
         }
     } else if set(message::SHARED | SHAREABLE) && !message::shareable(kind) {

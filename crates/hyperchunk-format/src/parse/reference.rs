@@ -53,8 +53,8 @@ pub fn parse_with(
     }
 }
 
-/// Reads a reference outside a file: an element with addresses of 8 bytes, and the global heap object it
-/// points to.
+/// Reads a reference without its file: from an element with addresses of 8 bytes, and the global heap object
+/// to which the element points.
 ///
 /// # Errors
 /// As [`parse`].
@@ -74,7 +74,8 @@ fn to(address: u64) -> Reference {
 fn heap_id(image: Image<'_>, cursor: &mut Cursor<'_>) -> Result<Option<(u64, u32)>> {
     let address = cursor.address(image.sizes)?;
     let index = cursor.u32()?;
-    let address = address.ok_or_else(|| cursor.error("the address of its heap is undefined".into()))?;
+    let address =
+        address.ok_or_else(|| cursor.error("the address of the reference's heap is undefined".into()))?;
     Ok(Some((address, index)).filter(|_| address != 0))
 }
 
@@ -96,7 +97,7 @@ fn revised(
     cursor.skip(4)?;
     let Some((address, index)) = heap_id(image, cursor)? else { return Ok(None) };
     if !(OBJECT..=ATTRIBUTE).contains(&kind) {
-        return Err(cursor.error(format!("a reference of type {kind}")));
+        return Err(cursor.error(format!("a reference of unknown type {kind}")));
     }
     let bytes = heap(address, index)?;
     let mut cursor = Cursor::new(&bytes, STRUCTURE, 0);
@@ -114,7 +115,7 @@ fn revised(
     Ok(Some(reference))
 }
 
-/// Reads a token: in files of this format, an address preceded by its size.
+/// Reads an object token: in HDF5 files, an address preceded by its size.
 fn object(cursor: &mut Cursor<'_>) -> Result<u64> {
     let size = usize::from(cursor.u8()?);
     if size > 16 {

@@ -15,7 +15,7 @@ pub fn parse(cursor: &mut Cursor<'_>) -> Result<StoredSelection> {
         1 => points(cursor),
         2 => hyperslab(cursor),
         3 => whole(cursor).map(|()| StoredSelection::All),
-        class => Err(cursor.error(format!("a selection of type {class}"))),
+        class => Err(cursor.error(format!("a selection of unknown type {class}"))),
     }
 }
 
@@ -24,7 +24,7 @@ fn version(cursor: &mut Cursor<'_>, latest: u32) -> Result<u32> {
     if (1..=latest).contains(&version) {
         return Ok(version);
     }
-    let message = format!("a selection of version {version}; 1 to {latest} are known");
+    let message = format!("a selection of version {version} is not supported: expected 1 to {latest}");
     Err(Error::unsupported(message).at(cursor.offset()))
 }
 
@@ -46,7 +46,7 @@ fn rank(cursor: &mut Cursor<'_>) -> Result<usize> {
 fn width(cursor: &mut Cursor<'_>) -> Result<usize> {
     match cursor.u8()? {
         width @ (2 | 4 | 8) => Ok(width.into()),
-        width => Err(cursor.error(format!("a selection in numbers of {width} bytes"))),
+        width => Err(cursor.error(format!("a selection in numbers of {width} bytes, expected 2, 4 or 8"))),
     }
 }
 
@@ -54,7 +54,8 @@ fn width(cursor: &mut Cursor<'_>) -> Result<usize> {
 fn numbers(cursor: &mut Cursor<'_>, count: u64, each: usize, width: usize) -> Result<Option<Vec<u64>>> {
     let total = usize::try_from(count).ok().and_then(|count| count.checked_mul(each));
     let total = total.filter(|total| total.checked_mul(width).is_some_and(|bytes| bytes <= cursor.left()));
-    let total = total.ok_or_else(|| cursor.error(format!("{count} points or blocks do not fit")))?;
+    let total = total
+        .ok_or_else(|| cursor.error(format!("{count} points or blocks do not fit the remaining bytes")))?;
     let numbers: Vec<u64> = (0..total).map(|_| cursor.uint(width)).collect::<Result<_>>()?;
     Ok(Some(numbers).filter(|numbers| !numbers.is_empty()))
 }
@@ -108,7 +109,9 @@ fn regular(cursor: &mut Cursor<'_>, rank: usize, width: usize) -> Result<StoredS
     }
     let unlimited = slabs.iter().filter(|slab| slab.count.is_none() || slab.block.is_none()).count();
     if unlimited > 1 || !slabs.iter().all(valid) {
-        return Err(cursor.error(format!("blocks that overlap or lie outside of any dataspace: {slabs:?}")));
+        return Err(cursor.error(format!(
+            "blocks that overlap, exceed 2⁶⁴ or are unlimited in two dimensions: {slabs:?}"
+        )));
     }
     Ok(StoredSelection::Regular(slabs))
 }
@@ -136,8 +139,9 @@ fn blocks(cursor: &mut Cursor<'_>, rank: usize, width: usize) -> Result<StoredSe
         .chunks_exact(rank.saturating_mul(2))
         .filter_map(|block| block.split_at_checked(rank))
         .collect();
-    let turned = blocks.iter().any(|(first, last)| first.iter().zip(*last).any(|(first, last)| first > last));
-    if turned || !apart(blocks) {
+    let reversed =
+        blocks.iter().any(|(first, last)| first.iter().zip(*last).any(|(first, last)| first > last));
+    if reversed || !apart(blocks) {
         return Err(cursor.error("blocks that overlap or whose corners are in the wrong order".into()));
     }
     Ok(StoredSelection::Blocks { rank, corners })

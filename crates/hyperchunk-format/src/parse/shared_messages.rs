@@ -14,7 +14,9 @@ const STRUCTURE: &str = "shared message table";
 /// Corrupt, Truncated or Unsupported if there is no such heap, or if the table is damaged.
 pub(crate) fn heap(image: Image<'_>, kind: u16) -> Result<FractalHeap<'_>> {
     let Some(table) = image.shared_messages else {
-        return Err(Error::corrupt("a shared message in a file without a table of them").within(STRUCTURE));
+        return Err(
+            Error::corrupt("a shared message in a file without a shared message table").within(STRUCTURE)
+        );
     };
     // Old and new fill values are shared in one heap.
     let kind = if kind == message::FILL_VALUE_OLD { message::FILL_VALUE } else { kind };
@@ -31,7 +33,9 @@ pub(crate) fn heap(image: Image<'_>, kind: u16) -> Result<FractalHeap<'_>> {
         cursor.skip(10)?;
         let (_, heap) = (cursor.address(image.sizes)?, cursor.address(image.sizes)?);
         if kinds.checked_shr(kind.into()).unwrap_or(0) & 1 != 0 {
-            let heap = heap.ok_or_else(|| cursor.error("a heap's address is undefined".into()))?;
+            let heap = heap.ok_or_else(|| {
+                cursor.error("the address of the heap with the messages is undefined".into())
+            })?;
             return FractalHeap::open(image, heap);
         }
     }
@@ -63,6 +67,6 @@ mod tests {
         check(&file, 2, 11, "no heap for messages of type 0x000b");
         check(&file, 1, 1, "checksum");
         let error = with_image(&file, |image| heap(image, 1).map(drop)).unwrap_err();
-        assert!(error.to_string().contains("without a table"));
+        assert!(error.to_string().contains("without a shared message table"));
     }
 }

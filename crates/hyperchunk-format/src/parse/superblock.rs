@@ -7,7 +7,8 @@ use crate::model::{CacheImage, SharedMessageTable, Superblock};
 use crate::{Cursor, Error, ErrorKind, Fuel, Image, Limits, Result, Sizes, View};
 
 const SIGNATURE: &[u8; 8] = b"\x89HDF\r\n\x1a\n";
-/// Version that an edit gives a superblock before version 3, while other programs must not open the file.
+/// Version number that a guarded edit writes to a superblock of version 0 to 2 while it runs, so that other
+/// programs do not open the file.
 pub const GUARDED_VERSION: u8 = 0xFF;
 /// Largest superblock: version 1 with numbers of 32 bytes.
 const MAX_SUPERBLOCK_BYTES: u64 = 8 + 20 + 4 * 32 + (32 + 32 + 24);
@@ -74,17 +75,18 @@ pub fn parse(view: &dyn View, limits: &Limits, fuel: &Fuel) -> Result<Superblock
 /// Superblocks that a damaged file may have had.
 #[derive(Debug)]
 pub struct Candidates {
-    /// From the likeliest on; each ends where the file does.
+    /// Likeliest first. The `end` of each is the end of the file.
     pub superblocks: Vec<Superblock>,
     /// Damage of the superblock and its extension.
     pub damage: Vec<Error>,
 }
 
-/// Reads what is left of a superblock. Of one that cannot be parsed, the root group is looked for where its
-/// field says, and where libhdf5 puts it in a new file.
+/// Reads a superblock that may be damaged. After the superblock as parsed, the candidates have default values
+/// and these root groups: the address in its field in versions 2 and 0, and the address at which libhdf5
+/// creates the root group of a new file.
 ///
 /// # Errors
-/// Errors of reading.
+/// Io, Changed or Need if bytes cannot be read; Truncated if the file is empty; Limit.
 pub fn candidates(view: &dyn View, limits: &Limits, fuel: &Fuel) -> Result<Candidates> {
     let mut damage = Vec::new();
     let base = match locate(view) {
@@ -174,20 +176,20 @@ fn version_0(cursor: &mut Cursor<'_>, base: u64, version: u8) -> Result<Superblo
     for what in ["free-space storage", "root group symbol table"] {
         let number = cursor.u8()?;
         if number != 0 {
-            return Err(cursor.error(format!("version {number} of the {what}; 0 is known")));
+            return Err(cursor.error(format!("version {number} of the {what}, expected 0")));
         }
     }
     cursor.skip(1)?;
     let number = cursor.u8()?;
     if number != 0 {
-        return Err(cursor.error(format!("version {number} of the shared header message format; 0 is known")));
+        return Err(cursor.error(format!("version {number} of the shared header message format, expected 0")));
     }
     let sizes = sizes(cursor)?;
     cursor.skip(1)?;
     let group_leaf_k = cursor.u16()?;
     let group_internal_k = cursor.u16()?;
     if group_leaf_k == 0 || group_internal_k == 0 {
-        return Err(cursor.error("a group B-tree's K is 0".into()));
+        return Err(cursor.error("the group B-trees' K is 0".into()));
     }
     let flags = cursor.u32()?;
     check_known(cursor, flags)?;
@@ -244,7 +246,8 @@ fn version_2(cursor: &mut Cursor<'_>, base: u64, version: u8, bytes: &[u8]) -> R
         .map_err(|error| error.within(STRUCTURE).at(base))?;
     let end = end(cursor, stored_base, stored_end)?;
     if root == 0 || root >= end || extension.is_some_and(|extension| extension >= end) {
-        return Err(cursor.error("the root group or the extension lies beyond the end of the file".into()));
+        return Err(cursor
+            .error("the address of the root group or the extension is beyond the end of the file".into()));
     }
     Ok(Superblock {
         version,
@@ -268,7 +271,10 @@ fn sizes(cursor: &mut Cursor<'_>) -> Result<Sizes> {
     if [sizes.address, sizes.length].iter().all(|size| matches!(size, 2 | 4 | 8 | 16 | 32)) {
         return Ok(sizes);
     }
-    Err(cursor.error(format!("offsets of {} and lengths of {} bytes", sizes.address, sizes.length)))
+    Err(cursor.error(format!(
+        "invalid sizes: offsets of {} bytes, lengths of {} bytes",
+        sizes.address, sizes.length
+    )))
 }
 
 fn check_known(cursor: &Cursor<'_>, flags: u32) -> Result<()> {
@@ -282,8 +288,8 @@ fn defined(cursor: &mut Cursor<'_>, sizes: Sizes) -> Result<u64> {
     cursor.address(sizes)?.ok_or_else(|| cursor.error("the address of the root group is undefined".into()))
 }
 
-/// Returns the end relative to the base. If bytes were inserted before the superblock, base and end moved
-/// together.
+/// Returns the end relative to the base. Both may differ from the actual ones by the same number of bytes,
+/// which were inserted before the superblock.
 fn end(cursor: &Cursor<'_>, base: Option<u64>, end: Option<u64>) -> Result<u64> {
     let (Some(base), Some(end)) = (base, end) else {
         return Err(cursor.error("the base address or the end of the file is undefined".into()));
@@ -307,7 +313,7 @@ fn driver_information(image: Image<'_>, address: u64) -> Result<()> {
     check_driver(cursor.array()?)
 }
 
-/// Refuses a part of a file that was split by its writer's driver.
+/// Refuses a part of a file that the writer's file driver split.
 fn check_driver(name: [u8; 8]) -> Result<()> {
     let driver = match &name {
         b"NCSAfami" => "family",
@@ -354,7 +360,7 @@ fn extension(image: Image<'_>, address: u64, superblock: &mut Superblock) -> Res
                 let end = address.and_then(|address| address.checked_add(size));
                 if superblock.cache_image.is_some() && end.is_none_or(|end| end > superblock.end) {
                     return Err(
-                        cursor.error("the metadata cache image reaches beyond the end of the file".into())
+                        cursor.error("the metadata cache image extends beyond the end of the file".into())
                     );
                 }
             }

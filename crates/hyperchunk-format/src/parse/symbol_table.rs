@@ -22,8 +22,8 @@ pub(crate) struct Entry {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Target {
     Object(Option<u64>),
-    /// Object with a cached B-tree address, as an old-style group. The address is a hint; the group's header
-    /// decides.
+    /// Old-style group, by its address and the cached address of its B-tree. The cached address is a hint;
+    /// the group's header decides.
     Group(Option<u64>, u64),
     /// Offset of a soft link's path in the local heap.
     Path(u64),
@@ -94,7 +94,7 @@ fn entry(image: Image<'_>, cursor: &mut Cursor<'_>) -> Result<Entry> {
             None => Ok(Entry { name, target: Target::Object(address) }),
         },
         2 => Ok(Entry { name, target: Target::Path(scratch.u32()?.into()) }),
-        other => Err(cursor.error(format!("an entry with cached information of type {other}"))),
+        other => Err(cursor.error(format!("an entry with cached information of unknown type {other}"))),
     }
 }
 

@@ -62,7 +62,9 @@ pub fn parse(image: Image<'_>, object: &[u8], offset: u64) -> Result<Vec<Virtual
         let parts = file.parts.iter().chain(&dataset.parts);
         names = parts.fold(names, |sum, part| sum.saturating_add(part.as_bytes().len() as u64));
         if names > image.limits.metadata_bytes {
-            return Err(Error::limit(format!("{names} bytes of names in one virtual dataset")));
+            return Err(Error::limit(format!(
+                "{names} bytes of names in one virtual dataset, more than the limit `metadata_bytes`"
+            )));
         }
         let source = selection::parse(&mut cursor)?;
         let target = selection::parse(&mut cursor)?;
@@ -84,8 +86,9 @@ fn shared<'m>(
 ) -> Result<&'m VirtualMapping> {
     let origin = cursor.length(image.sizes)?;
     let mapping = usize::try_from(origin).ok().and_then(|origin| mappings.get(origin));
-    mapping
-        .ok_or_else(|| cursor.error(format!("a name shared with mapping {origin}, which is not before it")))
+    mapping.ok_or_else(|| {
+        cursor.error(format!("a name shared with mapping {origin}, which is not an earlier one"))
+    })
 }
 
 /// Reads a name and splits it at each `%b`; `%%` stands for `%`.
@@ -111,24 +114,24 @@ fn source_name(cursor: &mut Cursor<'_>) -> Result<SourceName> {
     Ok(SourceName { parts })
 }
 
-/// Checks a mapping without its datasets. libhdf5 allows no other mappings.
+/// Checks, without reading the datasets, that libhdf5 allows a mapping.
 pub(crate) fn check(mapping: &VirtualMapping) -> std::result::Result<(), &'static str> {
     let VirtualMapping { file, dataset, source, target } = mapping;
     if matches!(source, StoredSelection::Points { .. }) || matches!(target, StoredSelection::Points { .. }) {
-        return Err("points are selected");
+        return Err("a mapping selects points");
     }
     let many_sources = file.parts.len() > 1 || dataset.parts.len() > 1;
     match (is_unlimited(target), is_unlimited(source)) {
-        (true, false) if !many_sources => Err("a source that is limited in a target that is not"),
+        (true, false) if !many_sources => Err("a limited source with an unlimited target"),
         (true, true) | (false, _) if many_sources => {
-            Err("names with `%b` need a source that is limited and a target that is not")
+            Err("names with `%b` need a limited source and an unlimited target")
         }
-        (false, true) => Err("a source that is unlimited in a target that is not"),
+        (false, true) => Err("an unlimited source with a limited target"),
         _ => Ok(()),
     }
 }
 
-/// True if a selection is unlimited, so that it grows with the dataset.
+/// True if a selection is unlimited, that is, grows with the dataset.
 fn is_unlimited(selection: &StoredSelection) -> bool {
     let StoredSelection::Regular(axes) = selection else { return false };
     axes.iter().any(|axis| axis.count.is_none() || axis.block.is_none())

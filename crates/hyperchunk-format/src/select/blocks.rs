@@ -51,18 +51,23 @@ impl Blocks {
     /// complex, or if there are more than 2⁶⁴ - 1 elements.
     pub fn new(rank: usize, corners: &[u64]) -> Result<Self> {
         if rank > MAX_RANK {
-            return Err(Error::invalid(format!("boxes of rank {rank}")));
+            return Err(Error::invalid(format!("boxes of rank {rank}, expected at most {MAX_RANK}")));
         }
         let numbers = rank.saturating_mul(2);
         if corners.len().checked_rem(numbers).unwrap_or(corners.len()) != 0 {
-            return Err(Error::invalid(format!("{} coordinates of boxes of rank {rank}", corners.len())));
+            return Err(Error::invalid(format!(
+                "{} coordinates do not form boxes of rank {rank}",
+                corners.len()
+            )));
         }
         let mut boxes = Vec::new();
         for corners in corners.chunks_exact(numbers.max(1)) {
             let (first, last) = corners.split_at(rank);
             let ranges = first.iter().zip(last).map(|(first, last)| match last.checked_add(1) {
                 Some(end) if first <= last => Ok(*first..end),
-                _ => Err(Error::invalid(format!("a box from {first} to {last}"))),
+                _ => Err(Error::invalid(format!(
+                    "a box from {first} to {last}, expected a last index after the first and below 2^64 - 1"
+                ))),
             });
             boxes.push(ranges.collect::<Result<Vec<_>>>()?);
         }
@@ -141,8 +146,8 @@ impl Blocks {
         if self.nodes.is_empty() { 0 } else { below(self, self.root(), bounds) }
     }
 
-    /// Calls `each` for every run in a box. The run's source counts from the start of the box, whose strides
-    /// are given.
+    /// Calls `each` for every run in a box. The source of a run is relative to the start of the box;
+    /// `strides` are the strides of the source.
     pub(super) fn for_each<E>(
         &self,
         bounds: &[Range<u64>],
@@ -182,7 +187,8 @@ impl Blocks {
         Ok(())
     }
 
-    /// Appends the corners of one-row boxes that cover the elements with these ranks.
+    /// Appends the corners of one-row boxes that cover the elements at the positions `ranks` in the order of
+    /// the selection.
     pub(super) fn corners(&self, ranks: Range<u64>, corners: &mut Vec<u64>) {
         self.corners_below(self.root(), ranks, &mut Vec::with_capacity(self.rank), corners);
     }

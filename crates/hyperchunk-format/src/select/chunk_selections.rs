@@ -10,8 +10,8 @@ use crate::{Error, Result};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Splits a selection into pieces, one a touched chunk, in row-major order of the chunks. Together they cover
-/// each place of the result once.
+/// Splits a selection into pieces, one for each touched chunk, in row-major order of the chunks. Together
+/// they cover each position in the result once.
 ///
 /// # Errors
 /// As [`Selection::count`]; Corrupt if a chunk has no elements or another rank; Limit if a chunk or the
@@ -155,7 +155,9 @@ impl ChunkSelections {
     /// Invalid for selections of points and of irregular blocks.
     pub fn in_chunk(&self, chunk: &[u64]) -> Result<Option<ChunkSelection>> {
         let Kind::Axes(axes) = &self.plan.kind else {
-            return Err(Error::invalid("a selection that is not one along each axis"));
+            return Err(Error::invalid(
+                "the selection is not orthogonal: it consists of points or of irregular blocks",
+            ));
         };
         let touched = |(axis, number)| self.plan.next_number(axis, number) == Some(number);
         let touched = axes.len() == chunk.len() && chunk.iter().copied().enumerate().all(touched);
@@ -236,8 +238,9 @@ impl ChunkSelection {
     }
 
     /// Calls `each` for every run that is contiguous both in the chunk and in the result: first element in
-    /// row-major order of a whole chunk, place in the result, count.
+    /// row-major order of a whole chunk, position in the result, count.
     ///
+    /// # Errors
     /// The error of `each`, which ends the iteration.
     pub fn runs<E>(&self, mut each: impl FnMut(usize, usize, usize) -> Result<(), E>) -> Result<(), E> {
         self.strided(|run| run.each(&mut each))
@@ -256,8 +259,8 @@ impl ChunkSelection {
         }
     }
 
-    /// As [`ChunkSelection::strided`], and also combines runs at equal distances in the result: a chunk that is one
-    /// element wide is one column.
+    /// As [`ChunkSelection::strided`], and also combines runs at equal distances in the result, so that a
+    /// chunk that is one element wide becomes a single column.
     ///
     /// # Errors
     /// The error of `each`, which ends the iteration.

@@ -8,12 +8,12 @@ use crate::Result;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Orthogonal selection that maps the elements of a box to their places in the result.
+/// Orthogonal selection that maps the elements of a box to their positions in the result.
 #[derive(Debug)]
 pub struct Grid {
     axes: Vec<AxisSelection>,
     /// Stride of each dimension in the result.
-    places: Vec<u64>,
+    target_strides: Vec<u64>,
 }
 
 /// Selected indices of a dimension.
@@ -45,7 +45,7 @@ impl Grid {
             }
             Selection::None | Selection::Points { .. } | Selection::Blocks(_) => return Ok(None),
         };
-        Ok(Some(Self { axes, places: strides(&selection.shape(dims)) }))
+        Ok(Some(Self { axes, target_strides: strides(&selection.shape(dims)) }))
     }
 
     /// Returns the bounding box of the selected elements of a box; `None` if nothing is selected.
@@ -90,7 +90,7 @@ impl Grid {
     }
 
     /// Calls `each` with the runs selected in the part `bounds` of a box that begins at `start` and has the
-    /// extent `count`. Sources count in row-major order of the box; targets are places in the result.
+    /// extent `count`. Sources count in row-major order of the box; targets are positions in the result.
     ///
     /// # Errors
     /// The error of `each`, which ends the iteration.
@@ -121,7 +121,7 @@ impl Grid {
             }
             AxisSelection::List(list) => Segments::Many(Arc::clone(list), list.between(range), *start),
         });
-        let strides = strides(count).into_iter().zip(self.places.iter().copied());
+        let strides = strides(count).into_iter().zip(self.target_strides.iter().copied());
         let segments: Vec<(Segments, u64, u64)> =
             segments.zip(strides).map(|(segments, (source, target))| (segments, source, target)).collect();
         Program::new(segments.into_iter())

@@ -5,12 +5,12 @@ use super::selection::out_of_range;
 use crate::{Error, Result};
 use std::ops::Range;
 
-/// `count` blocks of `block` indices, `step` apart, with consecutive places in the result.
+/// `count` blocks of `block` indices, `step` apart, with consecutive positions in the result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Segment {
     /// First index, relative to the start of the chunk.
     pub(super) source: u64,
-    /// Place of the first index in the result.
+    /// Position of the first index in the result.
     pub(super) target: u64,
     pub(super) step: u64,
     pub(super) block: u64,
@@ -36,7 +36,7 @@ pub(super) struct Pattern {
 }
 
 impl Line<'_> {
-    /// Returns the index at a place in the result.
+    /// Returns the index at a position in the result.
     pub(super) fn at(&self, place: u64) -> u64 {
         match self {
             Self::Pattern(pattern) => pattern.at(place),
@@ -76,7 +76,8 @@ impl Pattern {
             return Ok(Self { start: 0, stride: 1, block: 1, length: 0 });
         }
         if block == 0 || stride < block {
-            let message = format!("blocks of {block} indices, {stride} apart, on axis {axis}");
+            let message =
+                format!("blocks of {block} indices, {stride} apart, are empty or overlap on axis {axis}");
             return Err(Error::invalid(message));
         }
         // Adjacent blocks are merged.
@@ -105,7 +106,8 @@ impl Pattern {
         (self.length <= self.block).then(|| self.bounds())
     }
 
-    /// Returns `length` indices from a place on, if a block starts there or one block holds all of them.
+    /// Returns the `length` indices from a position in the result on; `None` unless a block starts there, or
+    /// contains all of them.
     pub(super) fn cut(&self, place: u64, length: u64) -> Option<Axis> {
         let start = self.at(place);
         let before = place.checked_rem(self.block).unwrap_or(0);
@@ -116,7 +118,7 @@ impl Pattern {
         (before == 0).then_some(Axis::Cut { start, stride, block, length })
     }
 
-    /// Returns the number of contiguous indices from a place on.
+    /// Returns the number of contiguous indices from a position in the result on.
     pub(super) fn together(&self, place: u64) -> u64 {
         let before = place.checked_rem(self.block).unwrap_or(0);
         self.block.saturating_sub(before).min(self.length.saturating_sub(place))
@@ -139,7 +141,7 @@ impl Pattern {
         blocks.saturating_mul(self.block).saturating_add(rest).min(self.length)
     }
 
-    /// Returns the index at a place in the result. Wraps for a place at or past the end.
+    /// Returns the index at a position in the result. Wraps for a position at or past the end.
     #[inline]
     pub(super) fn at(&self, place: u64) -> u64 {
         if self.length <= self.block {
@@ -191,7 +193,7 @@ impl Pattern {
 pub(super) struct IndexList {
     /// Indices, grouped by chunk.
     indices: Vec<u64>,
-    /// Places in the result; `None` if they are in order.
+    /// Positions in the result; `None` if they are in order.
     places: Option<Vec<u64>>,
     /// For each chunk with indices: its number, and the end of its indices.
     chunks: Vec<(u64, usize)>,
@@ -236,7 +238,7 @@ impl IndexList {
         Self { indices, places: Some(places), chunks }
     }
 
-    /// Creates a list of places in the result, ordered by the place in the data read.
+    /// Creates a list of positions in the result, ordered by the position in the data read.
     pub(super) fn of(places: Vec<u64>) -> Self {
         let chunks = vec![(0, places.len())];
         Self { indices: places, places: None, chunks }

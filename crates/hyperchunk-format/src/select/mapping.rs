@@ -1,5 +1,7 @@
-//! Mappings of virtual datasets: the elements of a source that a caller's selection needs, and their places
-//! in the result. Source: specification §III.H; HDF5's "Virtual Dataset" RFC.
+//! Mappings of virtual datasets: the elements of a source that a caller's selection needs, and their
+//! positions in the result. Source: specification §III.H; HDF5's "Virtual Dataset" RFC.
+//!
+//! In this file, the rank of an element is its position in the order of one side of a mapping.
 
 use super::blocks::Blocks;
 use super::line::{IndexList, Line, Pattern, Segment};
@@ -10,7 +12,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Selection of a source, and the places of its elements in the result.
+/// Selection of a source, and the positions of its elements in the result.
 #[derive(Debug)]
 pub struct MappedSelection {
     /// Elements of the source, in the order of the source.
@@ -18,19 +20,19 @@ pub struct MappedSelection {
     moves: Moves,
 }
 
-/// Places of elements in the result.
+/// Positions of elements in the result.
 #[derive(Debug)]
 enum Moves {
-    /// For each dimension of the virtual dataset: the places in the result by the place in the data read; its
-    /// stride in the result; its stride in the data read.
+    /// For each dimension of the virtual dataset: the positions in the result by the position in the data
+    /// read; its stride in the result; its stride in the data read.
     Axes(Vec<(Segments, u64, u64)>),
-    /// Place in the data read, place in the result, count.
+    /// Position in the data read, position in the result, count.
     Runs(Vec<(u64, u64, u64)>),
 }
 
 impl MappedSelection {
-    /// Calls `each` for every run of elements: place in the data read from the source, place in the result,
-    /// count.
+    /// Calls `each` for every run of elements: position in the data read from the source, position in the
+    /// result, count.
     ///
     /// # Errors
     /// The error of `each`, which ends the iteration.
@@ -41,13 +43,15 @@ impl MappedSelection {
             }
             Moves::Axes(axes) => {
                 let program = Program::new(axes.iter().cloned());
-                // The data read are contiguous and the result may not be; a chunk is the other way round.
+                // The data read are contiguous and the result may not be; for a chunk it is the other way
+                // round.
                 program.for_each(|run| run.each(|to, from, count| each(from, to, count)))
             }
         }
     }
 
-    /// Returns the place in the result for all of the read data, if they stay contiguous and in order.
+    /// Returns the position in the result of the first element read, if all elements stay contiguous and in
+    /// order.
     #[must_use]
     pub fn place(&self) -> Option<usize> {
         let mut first = None;
@@ -80,8 +84,8 @@ impl MappedSelection {
 /// unlimited mapping.
 ///
 /// # Errors
-/// As [`Selection::check`] for each of the three; Corrupt if the two sides cannot be matched; Limit if there are
-/// more than 2⁶⁴ - 1 elements.
+/// As [`Selection::check`] for each of the three; Corrupt if the two sides cannot be matched; Limit if there
+/// are more than 2⁶⁴ - 1 elements.
 pub fn map(
     source: &Selection,
     source_dims: &[u64],
@@ -101,7 +105,8 @@ pub fn map(
         return Ok(along_axes(from, to, &asked, &pairs, &places));
     }
     if counts.0 != counts.1 {
-        let message = format!("a virtual dataset's mapping of {} elements on {}", counts.0, counts.1);
+        let message =
+            format!("a virtual dataset's mapping of {} source elements to {} elements", counts.0, counts.1);
         return Err(Error::corrupt(message));
     }
     one_by_one(source, source_dims, target, dims, selection)
@@ -174,14 +179,14 @@ fn along_axes(
     Some(MappedSelection { moves: Moves::Axes(moves.collect()), source: Selection::Axes(axes) })
 }
 
-/// Maps one dimension: returns the indices of the source, and the places in the result by the place in those.
-/// `None` if none is needed.
+/// Maps one dimension: returns the needed indices of the source, and their positions in the result. `None` if
+/// no index is needed.
 fn along_axis(from: &Pattern, to: &Pattern, asked: &Line<'_>) -> Option<(Axis, Segments)> {
     let length = from.length().min(to.length());
     let end = |indices: &Range<u64>| if length < to.length() { to.at(length) } else { indices.end };
     if let Line::Pattern(asked) = asked {
         if let Some(indices) = asked.contiguous() {
-            // Places are indices minus the first one.
+            // A position in the result is an index minus the first one.
             let indices = indices.start..indices.end.min(end(&to.bounds()));
             let ranks = to.rank(indices.start)..to.rank(indices.end);
             let mut segments = to.segments(indices);
@@ -250,7 +255,7 @@ fn one_by_one(
     selection: &Selection,
 ) -> Result<Option<MappedSelection>> {
     let ranks = Ranks::new(target, dims)?;
-    // Rank in the mapping, place in the result, count.
+    // Rank in the mapping, position in the result, count.
     let mut found: Vec<(u64, u64, u64)> = Vec::new();
     let row = dims.last().copied().unwrap_or(1).max(1);
     let mut place: u64 = 0;
@@ -276,7 +281,7 @@ fn one_by_one(
     if found.is_empty() {
         return Ok(None);
     }
-    // Each rank is read once, in order.
+    // Read the element of each rank once, in order.
     found.sort_unstable();
     let mut read: Vec<Range<u64>> = Vec::new();
     for (rank, _, count) in &found {
@@ -406,13 +411,13 @@ impl Ranks {
                 if let Some(last) = bounds.last_mut() {
                     last.end = last.start.saturating_add(count);
                 }
-                // In a box of one row, the place in the box is the distance from the first element.
+                // In a box of one row, the position in the box is the distance from the first element.
                 let strides = vec![1; dims.len()];
                 let found = blocks.for_each(&bounds, &strides, &mut |run| {
                     each(run.target as u64, run.source as u64, run.block as u64);
                     Ok::<(), ()>(())
                 });
-                debug_assert!(found.is_ok(), "nothing ends it");
+                debug_assert!(found.is_ok(), "the closure returns no error");
             }
             Self::Axes(axes) => {
                 let at = coordinates(first, dims);

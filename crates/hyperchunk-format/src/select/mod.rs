@@ -1,9 +1,10 @@
-//! Selections: the selected elements, their chunks and their places in the result.
+//! Selections: the selected elements, their chunks, and their positions in the result.
 //!
-//! A caller selects by a [`Selection`]. [`chunk_selections`] splits it by chunk: each [`ChunkSelection`] maps elements of its
-//! chunk to places in the result. [`runs`] does the same for contiguous data, [`Grid`] for data in boxes of
-//! any position, and [`map`] for the sources of a virtual dataset. All are lazy iterators over runs: memory
-//! use grows with the lists of a caller (points, lists of indices, blocks), never with a declared extent.
+//! A caller selects by a [`Selection`]. [`chunk_selections`] splits it by chunk: each [`ChunkSelection`] maps
+//! elements of its chunk to positions in the result. [`runs`] does the same for contiguous data, [`Grid`] for
+//! data in boxes of any position, and [`map`] for the sources of a virtual dataset. All are lazy iterators
+//! over runs: memory use grows with the lists of a caller (points, lists of indices, blocks), never with a
+//! declared extent.
 
 mod blocks;
 mod chunk_selections;

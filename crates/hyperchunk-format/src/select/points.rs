@@ -7,7 +7,7 @@ use std::ops::Range;
 #[derive(Debug)]
 pub(super) struct Points {
     rank: usize,
-    /// Element in the chunk and place in the result, sorted by chunk, then by place.
+    /// Element in the chunk and position in the result, sorted by chunk, then by position.
     entries: Vec<(u64, u64)>,
     /// End of the entries of each chunk.
     ends: Vec<usize>,
@@ -29,7 +29,8 @@ impl Points {
         };
         let all = || (0_u64..).zip(coordinates.chunks_exact(rank.max(1)));
         if super::selection::product(&grid).is_some() {
-            // Key of chunk, place and element: the common case, in which the number of a chunk fits 64 bits.
+            // Key of chunk, position and element: the common case, in which the number of a chunk fits 64
+            // bits.
             let number = |(place, point): (u64, &[u64])| {
                 let mut key = (0_u64, place, 0_u64);
                 for (((index, chunk), grid), stride) in point.iter().zip(chunk).zip(&grid).zip(&strides) {

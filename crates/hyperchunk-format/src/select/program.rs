@@ -5,7 +5,7 @@ use super::line::{IndexList, Segment};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Elements with consecutive places in the result: `count` blocks of `block` elements, `step` apart.
+/// Elements with consecutive positions in the result: `count` blocks of `block` elements, `step` apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Run {
     /// First element.
@@ -16,7 +16,7 @@ pub struct Run {
     pub block: usize,
     /// Number of blocks.
     pub count: usize,
-    /// Place in the result.
+    /// Position of the first element in the result.
     pub target: usize,
 }
 
@@ -25,7 +25,7 @@ pub struct Run {
 pub struct Column {
     /// First element.
     pub source: usize,
-    /// Its place in the result.
+    /// Position of the first element in the result.
     pub target: usize,
     /// Distance between the starts of two blocks in the box.
     pub source_step: usize,
@@ -67,7 +67,7 @@ impl Run {
         self.block.saturating_mul(self.count)
     }
 
-    /// Calls `each` for every block: first element, place in the result, count.
+    /// Calls `each` for every block: first element, position in the result, count.
     pub(super) fn each<E>(
         &self,
         mut each: impl FnMut(usize, usize, usize) -> Result<(), E>,
@@ -172,7 +172,7 @@ struct Loop {
 
 /// Position in a loop.
 #[derive(Debug, Clone, Copy, Default)]
-struct Place {
+struct Position {
     /// Position of the next segment.
     next: usize,
     segment: Segment,
@@ -189,14 +189,14 @@ struct Place {
 #[derive(Debug)]
 pub(super) struct Program {
     /// All loops except the innermost, from the inside out.
-    outer: Vec<(Loop, Place)>,
+    outer: Vec<(Loop, Position)>,
     inner: Loop,
-    /// Elements of the contiguous unit.
+    /// Number of elements of the contiguous unit.
     unit: u64,
     /// Start of the innermost loop's runs, and the position in it.
     source: u64,
     target: u64,
-    place: Option<Place>,
+    place: Option<Position>,
 }
 
 impl Program {
@@ -207,7 +207,7 @@ impl Program {
         let trivial = Segments::Few([one, Segment::default(), Segment::default()]);
         let (mut source, mut target, mut unit) = (0_u64, 0_u64, 1_u64);
         let mut inner: Option<Loop> = None;
-        let mut outer: Vec<(Loop, Place)> = Vec::new();
+        let mut outer: Vec<(Loop, Position)> = Vec::new();
         for (segments, source_stride, target_stride) in axes.rev() {
             if let Some(segment) = segments.only().filter(|segment| segment.count == 1) {
                 let together = inner.is_none() && source_stride == unit && target_stride == unit;
@@ -222,7 +222,7 @@ impl Program {
             if inner.is_none() {
                 inner = Some(kept);
             } else {
-                outer.push((kept, Place::default()));
+                outer.push((kept, Position::default()));
             }
         }
         let inner = inner.unwrap_or(Loop { segments: trivial, source_stride: unit, target_stride: unit });
@@ -363,7 +363,7 @@ impl Program {
 
     /// Moves the innermost loop to its next run.
     #[inline]
-    fn next_inner(&self, place: &mut Place) -> bool {
+    fn next_inner(&self, place: &mut Position) -> bool {
         let whole = self.whole(&place.segment);
         if !whole && self.inner.target_stride != self.unit {
             place.element = place.element.wrapping_add(1);
@@ -406,13 +406,13 @@ impl Iterator for Program {
 
 impl Loop {
     /// Returns the first position; `None` if the loop is empty.
-    fn first(&self) -> Option<Place> {
+    fn first(&self) -> Option<Position> {
         let (next, segment) = self.segments.next(0)?;
-        Some(Place { next, segment, ..Place::default() })
+        Some(Position { next, segment, ..Position::default() })
     }
 
     /// Returns the offsets of the element at a position, relative to the start of the loop.
-    fn offset(&self, place: &Place, source: u64, target: u64) -> (u64, u64) {
+    fn offset(&self, place: &Position, source: u64, target: u64) -> (u64, u64) {
         (
             source.wrapping_add(place.segment.source.wrapping_mul(self.source_stride)),
             target.wrapping_add(place.segment.target.wrapping_mul(self.target_stride)),
@@ -421,7 +421,7 @@ impl Loop {
 
     /// Moves to the next element. Returns `false` after the last.
     #[inline]
-    fn step(&self, place: &mut Place) -> bool {
+    fn step(&self, place: &mut Position) -> bool {
         let Segment { step, block, count, .. } = place.segment;
         place.element = place.element.wrapping_add(1);
         if place.element < block {

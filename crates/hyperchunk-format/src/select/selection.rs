@@ -13,7 +13,7 @@ pub enum Selection {
     All,
     /// No elements. The result has the shape `[0]`.
     None,
-    /// Orthogonal selection: the product of one [`Axis`] a dimension. The result has as many dimensions.
+    /// Orthogonal selection: the product of one [`Axis`] for each dimension. The result has the same rank.
     Axes(Vec<Axis>),
     /// Single elements in the given order; repetitions are allowed. The result has one dimension.
     Points {
@@ -112,7 +112,9 @@ impl Axis {
         match self {
             Self::Range { start, stride, count, block } => {
                 let length = count.checked_mul(*block).ok_or_else(|| {
-                    Error::invalid(format!("{count} blocks of {block} indices on axis {axis}"))
+                    Error::invalid(format!(
+                        "{count} blocks of {block} indices exceed 2^64 - 1 on axis {axis}"
+                    ))
                 })?;
                 let stride = if *count <= 1 { (*block).max(1) } else { *stride };
                 Pattern::new(axis, extent, *start, stride, *block, length).map(Line::Pattern)
@@ -200,7 +202,7 @@ impl Selection {
                 let partial = coordinates.len().checked_rem(*rank).unwrap_or(coordinates.len());
                 if partial != 0 {
                     return Err(Error::invalid(format!(
-                        "{} coordinates of points of rank {rank}",
+                        "{} coordinates do not form points of rank {rank}",
                         coordinates.len()
                     )));
                 }

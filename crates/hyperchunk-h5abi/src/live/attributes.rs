@@ -1,4 +1,4 @@
-//! Attributes as inputs of functions: small, and read whole, by value.
+//! Attributes as inputs of functions: they are small, are read whole and are passed by value.
 
 use super::plan::{Plan, absolute};
 use crate::errors::{ErrorStackGuard, failure};
@@ -22,7 +22,7 @@ pub(crate) struct AttributeInfo {
     pub(crate) kind: Option<Kind>,
 }
 
-/// Fails if an attribute that is an input is in a file that inputs may not come from.
+/// Fails if an attribute that is an input is in a file from which inputs are not allowed.
 pub(super) fn check_place(library: &'static Library, plan: &Plan, file: &Handle, slot: &Slot) -> Result<()> {
     let Some((object, _)) = plan.verified.record.find_attribute(slot) else { return Ok(()) };
     let path = c_name(&absolute(object))?;
@@ -61,7 +61,7 @@ impl Attribute {
             (library.wrap_type(file_type, "its type")?, library.wrap_space(space, "its shape")?);
         // SAFETY: an open dataspace.
         if unsafe { (library.f.space_class)(space.id) } == SPACE_NULL {
-            fail!(Unsupported, "it has no elements at all (a null dataspace)")
+            fail!(Unsupported, "it has no elements (null dataspace)")
         }
         let dims = library.dims(space.id)?;
         Ok(Some(Attribute { handle, file_type, dims }))
@@ -81,7 +81,7 @@ impl Attribute {
         }
     }
 
-    /// Reads its strings, without padding.
+    /// Reads the strings, without padding.
     fn texts(&self, library: &'static Library) -> Result<Vec<Vec<u8>>> {
         let elements = self.elements()?;
         // SAFETY: a copy of an open type, then closed by its handle.
@@ -110,7 +110,7 @@ impl Attribute {
         let room = size.saturating_add(1);
         let bytes = room.checked_mul(elements).filter(|&bytes| bytes as u64 <= 2 * MAX_ATTRIBUTE_BYTES);
         let Some(bytes) = bytes else {
-            fail!(Unsupported, "it is larger than 64 KiB, the most that an attribute is as an input")
+            fail!(Unsupported, "it is larger than 64 KiB, the maximum size of an attribute that is an input")
         };
         let mut buffer = vec![0u8; bytes];
         // SAFETY: a type of ours, and a buffer with room for `elements` strings of it.
@@ -158,7 +158,7 @@ pub(crate) fn check(
     file: Hid,
     input: &Slot,
 ) -> Result<Option<Kind>> {
-    let Some((object, name)) = record.find_attribute(input) else { fail!(Invalid, "it is no attribute") };
+    let Some((object, name)) = record.find_attribute(input) else { fail!(Invalid, "it is not an attribute") };
     let Some(found) = find(library, record.backend, file, object, name)? else {
         fail!(NotFound, "there is no such attribute in the file")
     };
@@ -177,7 +177,7 @@ pub(crate) fn check(
     Ok(found.kind)
 }
 
-/// Reads the present value of an attribute.
+/// Reads the current value of an attribute.
 pub(super) fn read(
     library: &'static Library,
     record: &Record,
@@ -185,13 +185,13 @@ pub(super) fn read(
     input: &Slot,
     to: &mut [u8],
 ) -> Result<()> {
-    let Some((object, name)) = record.find_attribute(input) else { fail!(Invalid, "it is no attribute") };
+    let Some((object, name)) = record.find_attribute(input) else { fail!(Invalid, "it is not an attribute") };
     check(library, record, file, input)?;
     let Some(attribute) = Attribute::open(library, file, object, name)? else {
         fail!(NotFound, "there is no such attribute in the file")
     };
     let bytes = usize::try_from(input.bytes()).ok().and_then(|bytes| to.get_mut(..bytes));
-    let Some(to) = bytes else { fail!(Worker, "no room for an attribute") };
+    let Some(to) = bytes else { fail!(Worker, "the buffer is too small for an attribute") };
     if let Datatype::Text(room) = input.datatype {
         return place_texts(&attribute.texts(library)?, room, to);
     }

@@ -1,8 +1,9 @@
-//! The time limit on the computations of one read call of an application.
+//! Time limit on the computations of one read call of an application.
 //!
-//! HDF5 does not tell a filter where a read begins. But each call of its interface clears the error stack,
-//! and no operation within a read does. So once a thread's functions have computed for a while, a message is
-//! put there, and while it remains the same call is running. Short reads never put one there.
+//! HDF5 does not tell a filter where a read begins. But each call of HDF5's API clears the error stack, and
+//! no operation within a read does. So once a thread's functions have computed for half of the limit, a
+//! marker message is pushed on the error stack, and as long as it remains there, the same call is running.
+//! Short reads never push one.
 
 use crate::errors::{Area, push};
 use crate::library::Library;
@@ -14,14 +15,16 @@ use std::cell::Cell;
 use std::ffi::c_void;
 use std::time::{Duration, Instant};
 
+/// Computing time of a thread.
 #[derive(Clone, Copy)]
 struct Account {
     /// The library whose error stack is used.
     library: usize,
     /// Nesting depth of live datasets being computed as inputs of each other.
     depth: u32,
-    /// Time spent computing; for the current call only, once it is marked.
+    /// Time spent computing; of the current call only, once `marked` is set.
     spent: Duration,
+    /// True if the marker message was pushed.
     marked: bool,
     /// Limit in seconds from the outermost dataset's profile.
     limit: u64,
@@ -39,7 +42,7 @@ pub(crate) struct Computation {
 }
 
 impl Computation {
-    /// Begins a computation, before any other call of the library.
+    /// Begins a computation. Must precede all other calls of the library, because they clear the error stack.
     pub(crate) fn begin(library: &'static Library) -> Self {
         let mut account = ACCOUNT.get();
         if account.depth == 0 {
@@ -65,7 +68,7 @@ impl Drop for Computation {
                 (account.spent, account.marked) = (Duration::ZERO, true);
             }
             if account.marked && messages(self.library) == 0 {
-                push(self.library, Area::Live, "more was computed before in this call");
+                push(self.library, Area::Live, "earlier chunks of this call took long to compute");
             }
         }
         ACCOUNT.set(account);

@@ -1,8 +1,9 @@
-//! Cycle check: detects inputs whose reading would come back to a dataset that is being read.
+//! Cycle check: detects inputs that depend on a dataset that is being read.
 //!
-//! HDF5 does not support that: both reads of a dataset share one state, and one of them writes outside its
-//! buffer. A live dataset is recognised by its filter. A virtual one has no filter, and a chunk in HDF5's
-//! cache is read without calling any filter, so a virtual dataset is followed to its sources.
+//! HDF5 does not support reading a dataset while it is being read: both reads share one state, and one of
+//! them writes outside its buffer. A live dataset is recognised by its filter. A virtual one has no filter,
+//! and a chunk in HDF5's cache is read without calling any filter, so a virtual dataset is followed to its
+//! sources.
 
 use super::external_inputs::ExternalInputs;
 use super::legacy;
@@ -35,7 +36,7 @@ pub(super) enum LiveDataset {
     Legacy(LiveId),
 }
 
-/// Fails if this thread is computing one of these.
+/// Fails if this thread is computing one of these datasets.
 pub(super) fn check(found: &[LiveDataset]) -> Result<()> {
     found.iter().try_for_each(|live| {
         ActiveEvaluation::check(|id| match live {
@@ -46,13 +47,13 @@ pub(super) fn check(found: &[LiveDataset]) -> Result<()> {
 }
 
 /// Returns the live datasets that reading `dataset` reads directly, without their own inputs. Fails if it
-/// would read files that inputs may not come from.
+/// would read files from which inputs are not allowed.
 pub(super) fn live_in(
     library: &'static Library,
     dataset: Hid,
     outside: &ExternalInputs,
 ) -> Result<Vec<LiveDataset>> {
-    let mut walk = Walk { library, outside, found: Vec::new(), left: MAX_SOURCES };
+    let mut walk = Walk { library, outside, found: Vec::new(), remaining_sources: MAX_SOURCES };
     walk.dataset(dataset, 0)?;
     Ok(walk.found)
 }
@@ -61,7 +62,7 @@ struct Walk<'a> {
     library: &'static Library,
     outside: &'a ExternalInputs,
     found: Vec<LiveDataset>,
-    left: usize,
+    remaining_sources: usize,
 }
 
 impl Walk<'_> {
@@ -86,7 +87,7 @@ impl Walk<'_> {
             return Ok(());
         }
         if depth >= MAX_DEPTH {
-            fail!(Limit, "virtual datasets are made of each other more than {MAX_DEPTH} deep")
+            fail!(Limit, "virtual datasets are nested more than {MAX_DEPTH} levels deep")
         }
         let file = library.object_file(dataset)?;
         for (name, source) in self.sources(plist.id)? {
@@ -115,7 +116,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// A missing source reads as fill values.
+    /// Visits a source. A missing one is skipped: it reads as fill values.
     fn source(&mut self, file: Hid, name: &CString, depth: usize) -> Result<()> {
         match self.library.open_dataset(file, name) {
             Ok(source) => self.dataset(source.id, depth + 1),
@@ -125,19 +126,19 @@ impl Walk<'_> {
 
     /// Returns the files and datasets that are the sources of a virtual dataset.
     fn sources(&mut self, plist: Hid) -> Result<BTreeSet<(OsString, String)>> {
-        let named = named(self.library, plist, &mut self.left)?;
+        let named = named(self.library, plist, &mut self.remaining_sources)?;
         let plain = |(file, name): (OsString, OsString)| {
             Ok((unescaped(file)?, unescaped(name)?.to_string_lossy().into_owned()))
         };
         named.into_iter().map(plain).collect()
     }
 
+    /// Returns the paths at which libhdf5 may look for a source file.
     fn places(&self, dataset: Hid, file: &Handle, name: &Path) -> Vec<PathBuf> {
         let library = self.library;
         let path = library.object_name(file.id, library.f.file_name);
         let path = std::path::absolute(&path).unwrap_or_else(|_| PathBuf::from(path));
-        // The link, the file it resolves to, and the process's present directory may all be in different
-        // folders.
+        // The path may be a link, and the working directory may have changed since the file was opened.
         let real = super::plan::on_disk(library, file).and_then(|disk| disk.path());
         let own = library.dataset_access_plist(dataset);
         let prefix = own.ok().and_then(|list| {
@@ -171,13 +172,13 @@ pub(super) fn named(
     if is_absent(f.plist_virtual_count as *const c_void) {
         fail!(
             Unsupported,
-            "it is a virtual dataset, and what it is made of cannot be asked in this statically linked program"
+            "cannot list the sources of a virtual dataset: this statically linked program lacks H5Pget_virtual_count"
         )
     }
     let mut count = 0;
-    // SAFETY: an open list, a live place.
+    // SAFETY: an open list and a live integer.
     if unsafe { (f.plist_virtual_count)(plist, &raw mut count) } < 0 {
-        fail!(Invalid, "it is a virtual dataset that does not tell what it is made of")
+        fail!(Invalid, "cannot read the names of the sources of a virtual dataset")
     }
     if count > *left {
         fail!(Limit, "it is a virtual dataset of more than {MAX_SOURCES} sources")
@@ -190,14 +191,14 @@ pub(super) fn named(
         // SAFETY: as above.
         let name = text(&|to, size| unsafe { (f.plist_virtual_dataset)(plist, number, to, size) });
         let (Some(file), Some(name)) = (file, name.filter(|name| name.to_str().is_some())) else {
-            fail!(Invalid, "it is a virtual dataset that does not tell what it is made of")
+            fail!(Invalid, "cannot read the names of the sources of a virtual dataset")
         };
         sources.insert((file, name));
     }
     Ok(sources)
 }
 
-/// Replaces `%%` by `%` in a name. A name with `%b` stands for many and is an error.
+/// Replaces `%%` by `%` in a name. Fails for a name with `%b`, which stands for many files or datasets.
 pub(super) fn unescaped(name: OsString) -> Result<OsString> {
     let Some(text) = name.to_str().filter(|text| text.contains('%')) else { return Ok(name) };
     let parts: Vec<&str> = text.split("%%").collect();

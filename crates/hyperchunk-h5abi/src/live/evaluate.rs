@@ -20,16 +20,16 @@ use hyperchunk_udf::stored::DecodeSupport;
 use hyperchunk_udf::stub::{RecordLocation, Stub};
 use std::sync::Arc;
 
-/// Computes the bytes of the chunk that `stub` stands for.
+/// Computes the values of the chunk whose stub is `stub`.
 ///
-/// `client` is the client data of the dataset's filter, all that HDF5 passes about the dataset.
+/// `client` is the client data of the dataset's filter: HDF5 passes nothing else about the dataset.
 pub(crate) fn evaluate(library: &'static Library, stub: &[u8], client: &[u32]) -> Result<ChunkBuffer> {
     if cfg!(target_endian = "big") {
         fail!(Unsupported, "live datasets are not computed on big-endian machines yet")
     }
     if is_legacy(stub) {
         if !client.is_empty() {
-            fail!(Invalid, "the chunk holds a function of HDF5-UDF, and not the stub that it should")
+            fail!(Invalid, "the chunk holds a function of HDF5-UDF: expected a stub")
         }
         let legacy = legacy::parse(library, stub)?;
         let targets = legacy::locate(library, &legacy, stub)?;
@@ -39,7 +39,7 @@ pub(crate) fn evaluate(library: &'static Library, stub: &[u8], client: &[u32]) -
     }
     let stub = Stub::parse(stub)?;
     if !is_client_data_for(client, stub.id) {
-        fail!(Invalid, "the chunk holds the stub of another live dataset than the one that is read")
+        fail!(Invalid, "the chunk holds the stub of another live dataset")
     }
     let targets = locate(library, &stub)?;
     compute_targets(library, &stub, &targets)
@@ -47,13 +47,15 @@ pub(crate) fn evaluate(library: &'static Library, stub: &[u8], client: &[u32]) -
 
 /// Computes the chunk for each of these datasets, whose results must agree.
 fn compute_targets(library: &'static Library, stub: &Stub, targets: &[Target]) -> Result<ChunkBuffer> {
-    let Some(((dataset, first), others)) = targets.split_first() else { fail!(Worker, "no plan") };
+    let Some(((dataset, first), others)) = targets.split_first() else {
+        fail!(Worker, "no plan for the dataset")
+    };
     budget::check(&first.profile).map_err(|e| first.explain(&e))?;
     let _active = ActiveEvaluation::enter(stub.id, &first.profile).map_err(|e| first.explain(&e))?;
     let mut chunk = compute_and_note(library, stub, *dataset, first)?;
     for (dataset, other) in others {
-        // Copies of one file are open together, and HDF5 does not tell which is read. If they agree, it does
-        // not matter.
+        // Several copies of one file are open, and HDF5 does not tell which is read. If their results agree,
+        // it does not matter.
         let mut again = compute_and_note(library, stub, *dataset, other)?;
         if !same(&mut chunk, &mut again) {
             fail!(
@@ -93,7 +95,9 @@ fn compute(library: &'static Library, stub: &Stub, dataset: Hid, plan: &Plan) ->
         return super::expression::compute(library, dataset, plan, program, (&offset, &shape));
     }
     let bytes = record.chunk_bytes();
-    let Ok(total) = usize::try_from(bytes) else { fail!(Limit, "a chunk of {bytes} bytes") };
+    let Ok(total) = usize::try_from(bytes) else {
+        fail!(Limit, "a chunk of {bytes} bytes does not fit into the address space")
+    };
     let calls = BlockContext {
         record,
         digest: plan.verified.digest,
@@ -141,8 +145,8 @@ impl Reader for Inputs<'_> {
     }
 }
 
-/// Reads a block of an input through the library, which converts it to the machine's types. The input may
-/// itself be live: then this thread re-enters this function.
+/// Reads a block of an input: by the engine if possible, else through libhdf5, which converts it to the
+/// memory type. The input may itself be live; then libhdf5 re-enters this function in the same thread.
 pub(super) fn read_input(
     library: &'static Library,
     live: Hid,
@@ -199,7 +203,7 @@ fn read_block(
         fail!(Invalid, "it changed while it was read")
     }
     if byte_size(shape, &datatype) > to.len() as u64 {
-        fail!(Worker, "no room for a block of {shape:?}")
+        fail!(Worker, "the buffer is too small for a block of {shape:?}")
     }
     // The memory space has the rank of the selection: HDF5 is far slower otherwise.
     let memory = library.space(shape)?;

@@ -15,7 +15,7 @@ use hyperchunk_udf::spec::is_single;
 use std::cell::RefCell;
 use std::mem::MaybeUninit;
 
-/// Maximum number of bytes that a thread keeps between two chunks.
+/// Maximum capacity in bytes of a buffer that a thread keeps between two chunks.
 const MAX_CACHED_BYTES: usize = 32 << 20;
 
 thread_local! {
@@ -42,7 +42,9 @@ pub(super) fn compute(
     let record = &plan.verified.record;
     let total = record.chunk_bytes();
     check_data(record, shape, &plan.profile)?;
-    let Ok(total) = usize::try_from(total) else { fail!(Limit, "a chunk of {total} bytes") };
+    let Ok(total) = usize::try_from(total) else {
+        fail!(Limit, "a chunk of {total} bytes does not fit into the address space")
+    };
     let mut memory = MEMORY.try_with(RefCell::take).unwrap_or_default();
     let maps = mapped(&plan.key, || {
         let disk = on_disk(library, &library.object_file(dataset).ok()?)?;
@@ -68,12 +70,12 @@ pub(super) fn compute(
             *m = Vec::new();
         },
     );
-    // At exit it may be destroyed already.
+    // When the thread exits, the thread-local value may be destroyed already.
     drop(MEMORY.try_with(|kept| kept.replace(memory)));
     outcome
 }
 
-/// Evaluates piece by piece, so that the time limit holds.
+/// Evaluates in pieces, so that the time limit is checked between them.
 fn run(
     plan: &Plan,
     program: &Program,
@@ -84,7 +86,8 @@ fn run(
     program.evaluate_in_pieces(inputs, to, scratch, &mut || in_time(&plan.profile))
 }
 
-/// Returns the inputs' elements for a block: in the mapping if they are mapped, else read into `buffers`.
+/// Returns the inputs' elements for a block: in the mapping if they are mapped, else after reading into
+/// `buffers`.
 fn gather<'a>(
     library: &'static Library,
     dataset: Hid,
@@ -118,7 +121,7 @@ fn gather<'a>(
     Ok(gathered)
 }
 
-/// Fails if the file was shortened since the plan was made, so that an input is not in it any more: libhdf5 would
+/// Fails if the file was shortened since the plan was made and no longer contains an input: libhdf5 would
 /// read zeros.
 fn check_length(library: &'static Library, dataset: Hid, plan: &Plan, input: usize) -> Result<()> {
     // The first slot is the output.
@@ -126,7 +129,7 @@ fn check_length(library: &'static Library, dataset: Hid, plan: &Plan, input: usi
     let Some(&Source::Mapped { offset, bytes, .. }) = slot.map(|slot| &slot.source) else { return Ok(()) };
     let disk = on_disk(library, &library.object_file(dataset)?);
     if disk.is_some_and(|disk| disk.version.0 < offset.saturating_add(bytes)) {
-        fail!(Io, "the file was shortened while it was open, and the input is not whole any more")
+        fail!(Io, "the file was shortened while it was open, and no longer contains the whole input")
     }
     Ok(())
 }

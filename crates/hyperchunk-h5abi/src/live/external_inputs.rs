@@ -1,8 +1,8 @@
 //! Access control for files outside the live dataset's own: rejects inputs that libhdf5 would open from files
 //! that the profile does not permit.
 //!
-//! The file names its inputs, through external links, sources of virtual datasets and names of raw data. The
-//! reader may have files that the file's author must not see.
+//! The file names its inputs: through external links, the sources of virtual datasets, and the names of raw
+//! data files. The reader may have access to files that the file's author must not see.
 
 use super::plan;
 use crate::handles::Handle;
@@ -24,7 +24,7 @@ const MAX_NAME_BYTES: usize = 4096;
 pub(super) struct ExternalInputs {
     library: &'static Library,
     allowed: InputFiles,
-    /// The library's number of the file.
+    /// HDF5's serial number of the file.
     instance: u64,
     /// The folder of the file, with links resolved.
     folder: Option<PathBuf>,
@@ -36,7 +36,7 @@ impl ExternalInputs {
         Ok(ExternalInputs { library, allowed, instance: library.instance(file)?, folder })
     }
 
-    /// Fails if an open object is in a file that it may not come from.
+    /// Fails if an open object is in a file from which inputs are not allowed.
     pub(super) fn check_object(&self, object: Hid) -> Result<()> {
         let file = self.library.object_file(object)?;
         if self.library.instance(&file)? == self.instance {
@@ -46,19 +46,19 @@ impl ExternalInputs {
         self.check(&real_path(self.library, &file).unwrap_or(name))
     }
 
-    /// Fails if the raw data of a dataset with these creation properties are in a file that they may not come
-    /// from.
+    /// Fails if the raw data of a dataset with these creation properties are in a file from which inputs are
+    /// not allowed.
     pub(super) fn check_raw(&self, dataset: Hid, plist: Hid) -> Result<()> {
         let names = raw_names(self.library, plist)?;
         names.iter().try_for_each(|name| self.check(&raw_place(self.library, dataset, name)))
     }
 
-    /// Fails for an existing file that no input may come from.
+    /// Fails if `path` exists and inputs from it are not allowed.
     pub(super) fn check(&self, path: &Path) -> Result<()> {
         let Ok(real) = std::fs::canonicalize(path) else { return Ok(()) };
         let shown = escape(&path.display().to_string(), 200);
-        let made_up = ["/proc", "/sys", "/dev"].iter().any(|folder| real.starts_with(folder));
-        if made_up || !std::fs::metadata(&real).is_ok_and(|metadata| metadata.is_file()) {
+        let is_system = ["/proc", "/sys", "/dev"].iter().any(|folder| real.starts_with(folder));
+        if is_system || !std::fs::metadata(&real).is_ok_and(|metadata| metadata.is_file()) {
             return Err(no_file(path));
         }
         let allowed = match self.allowed {
@@ -97,7 +97,7 @@ pub(super) fn raw_names(library: &'static Library, plist: Hid) -> Result<Vec<OsS
     if symbol.is_null() || is_absent(symbol.cast_const().cast::<c_void>()) {
         fail!(
             Unsupported,
-            "its data are in other files, and which those are cannot be asked in this statically linked program"
+            "cannot list the files with its raw data: this statically linked program lacks H5Pget_external"
         )
     }
     // SAFETY: the symbol is libhdf5's, whose headers give it this type.
@@ -112,7 +112,7 @@ pub(super) fn raw_names(library: &'static Library, plist: Hid) -> Result<Vec<OsS
         };
         let end = name.iter().position(|byte| *byte == 0).unwrap_or(MAX_NAME_BYTES);
         if told < 0 || end >= MAX_NAME_BYTES {
-            fail!(Invalid, "it does not tell which files its data are in")
+            fail!(Invalid, "cannot read the names of the files with its raw data")
         }
         name.truncate(end);
         names.push(OsString::from_vec(name));
@@ -156,13 +156,14 @@ fn raw_place(library: &'static Library, dataset: Hid, name: &OsStr) -> PathBuf {
 
 fn no_file(path: &Path) -> crate::Error {
     let shown = escape(&path.display().to_string(), 200);
-    let message =
-        format!("it leads to `{shown}`, which is no regular file, or one of the system's, and so no input");
+    let message = format!(
+        "it leads to `{shown}`, which is no regular file, or is in /proc, /sys or /dev, and so cannot be an input"
+    );
     crate::Error::new(crate::ErrorKind::Refused, message)
 }
 
 /// Fails if libhdf5, following an external link to a file of this name, could open something that is neither
-/// a file nor a folder, and block on it.
+/// a file nor a folder: that might block.
 pub(super) fn check_is_file(library: &'static Library, file: Hid, name: &OsStr) -> Result<()> {
     let file = library.object_file(file)?;
     let own = PathBuf::from(library.object_name(file.id, library.f.file_name));

@@ -18,19 +18,19 @@ use hyperchunk_udf::legacy::{LegacyDataset, is_legacy};
 use hyperchunk_udf::record::Slot;
 use std::sync::Arc;
 
-/// Returns the chunk of a dataset of HDF5-UDF; `None` for other datasets.
+/// Returns the chunk of a dataset of HDF5-UDF, which holds its function; `None` for other datasets.
 pub(crate) fn payload(library: &'static Library, dataset: Hid) -> Result<Option<Vec<u8>>> {
     let plist = library.create_plist(dataset)?;
     if library.live_filter(plist.id).is_none_or(|words| !words.is_empty()) {
         return Ok(None);
     }
     let Some(bytes) = first_chunk(library, dataset)? else {
-        fail!(Invalid, "its chunk is no function of HDF5-UDF")
+        fail!(Invalid, "its chunk does not hold a function of HDF5-UDF")
     };
     Ok(is_legacy(&bytes).then_some(bytes))
 }
 
-/// Parses the chunk of an open dataset.
+/// Parses the chunk of an open dataset. An error names the dataset.
 pub(super) fn parse(library: &'static Library, bytes: &[u8]) -> Result<LegacyDataset> {
     LegacyDataset::parse(bytes).map_err(|error| {
         let _quiet = ErrorStackGuard::new(library);
@@ -47,7 +47,7 @@ pub(super) fn parse(library: &'static Library, bytes: &[u8]) -> Result<LegacyDat
     })
 }
 
-/// Finds the open datasets that hold `bytes`, with their plans: one for each file, as
+/// Finds the open datasets whose chunk is `bytes`, with their plans: one for each file, as
 /// [`locate`](super::locate::locate) does.
 pub(super) fn locate(library: &'static Library, legacy: &LegacyDataset, bytes: &[u8]) -> Result<Vec<Target>> {
     let _quiet = ErrorStackGuard::new(library);
@@ -82,14 +82,14 @@ pub(super) fn locate(library: &'static Library, legacy: &LegacyDataset, bytes: &
     require_targets(targets)
 }
 
-/// Makes the record of a dataset of HDF5-UDF.
+/// Creates the record of a dataset of HDF5-UDF.
 pub(crate) fn verified(
     library: &'static Library,
     file: &Handle,
     dataset: Hid,
     legacy: &LegacyDataset,
 ) -> Result<VerifiedRecord> {
-    // Nothing else in the file is examined before its signer is known to be trusted.
+    // Check that the signer is trusted before examining anything else in the file.
     legacy.profile()?;
     let dims = library.dims(library.dataset_space(dataset)?.id)?;
     let (_, datatype) = library.unpadded_type(library.dataset_type(dataset)?.id)?;
@@ -103,7 +103,8 @@ pub(crate) fn verified(
     Ok(VerifiedRecord { digest: legacy.digest, record, signer, legacy: Some(legacy.clone()) })
 }
 
-/// Makes a slot from the present state of a dataset named in the header, which does not record it.
+/// Creates a slot with the current shape and type of a dataset named in the header, which does not record
+/// them.
 fn slot(library: &'static Library, file: &Handle, name: &str, exact: bool) -> Result<Slot> {
     let about = |e: Error| Error::new(e.kind(), format!("{:?}: {e}", escape(name, 80)));
     let read = || {
@@ -129,7 +130,7 @@ pub(super) fn check_layout(library: &'static Library, file_type: Hid) -> Result<
     if unsafe { (library.f.type_equal)(memory.id, file_type) } <= 0 {
         fail!(
             Unsupported,
-            "it is {} in another layout than C's, or in another byte order, which functions of HDF5-UDF are not given yet: attach the source anew",
+            "it is {} in another layout or another byte order than C's, which functions of HDF5-UDF cannot use yet: attach the source again",
             escape(&datatype.name(), 200)
         )
     }

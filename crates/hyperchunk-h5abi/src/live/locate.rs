@@ -1,9 +1,9 @@
 //! Finding the open dataset that a stub belongs to.
 //!
-//! HDF5 tells a filter nothing about the dataset that it reads. But the library can list its open datasets,
-//! and a live one is known by its id, which is in the stub and in the client data of its filter: never by a
-//! name. Where copies of one file are open together, several datasets can match; then each is evaluated and
-//! all must agree.
+//! HDF5 does not tell a filter which dataset is being read. But the library can list its open datasets, and a
+//! live one is identified by its id, which is in the stub and in the client data of its filter, never by a
+//! name. If copies of one file are open, several datasets can match; then each is evaluated and all results
+//! must agree.
 
 use super::plan::{Plan, check_shape};
 use super::record::{self, VerifiedRecord};
@@ -19,10 +19,10 @@ use hyperchunk_udf::stub::{LiveId, RecordDigest, Stub};
 use hyperchunk_udf::trust;
 use std::sync::{Arc, Mutex};
 
-/// The version word of the filter's client data; the id's four words follow.
+/// Version of the filter's client data, in their first word; the four words of the id follow.
 pub(crate) const CLIENT_DATA_VERSION: u32 = 1;
 
-/// A cached result, valid while the same datasets are open: identifiers are never reused.
+/// Cached result of [`locate`], valid while the same datasets are open: identifiers are never reused.
 struct CachedTargets {
     library: usize,
     open: Vec<Hid>,
@@ -75,7 +75,7 @@ pub(crate) fn locate(library: &'static Library, stub: &Stub) -> Result<Vec<Targe
             let name = library.object_name(file.id, library.f.file_name);
             fail!(
                 Unsupported,
-                "{} and another file that is open hold the same live dataset with different records: one of them was rebuilt, or changed. HDF5 does not tell which of them is read. Close one",
+                "{} and another file that is open hold the same live dataset with different records: one of them was rebuilt, or changed. HDF5 does not tell which of them is read. Close one of them",
                 hyperchunk_udf::escape::escape(&name, 200)
             )
         }
@@ -142,7 +142,7 @@ pub(super) fn require_targets(targets: Vec<Target>) -> Result<Vec<Target>> {
     if targets.is_empty() {
         fail!(
             Unsupported,
-            "the dataset that is read is not open by itself: is it the source of a virtual dataset? Open it in this program, too, and read again"
+            "the dataset that is read is not open by itself; if it is the source of a virtual dataset, open it in this program, too, and read again"
         )
     }
     Ok(targets)
@@ -168,9 +168,8 @@ fn keep_plan(library: &Library, plan: &Arc<Plan>) {
     }
 }
 
-/// Returns the open datasets that are the live dataset `id`, by the client data of their filters. Datasets
-/// that hold values instead are returned only if there is no other: then a chunk without its record is being
-/// read.
+/// Returns the open datasets whose filters have the client data of the live dataset `id`. Datasets that store
+/// ordinary values are returned only if there is no other: then a chunk without its record is being read.
 fn live(library: &'static Library, open: &[Hid], id: LiveId) -> Vec<Hid> {
     let (mut computed, mut others) = (Vec::new(), Vec::new());
     for &dataset in open {
@@ -183,8 +182,8 @@ fn live(library: &'static Library, open: &[Hid], id: LiveId) -> Vec<Hid> {
     if computed.is_empty() { others } else { computed }
 }
 
-/// Returns whether a dataset with our filter is computed. A dataset that a program created with the
-/// properties of a live one may hold values instead.
+/// Returns whether a dataset with our filter is computed. A dataset that a program created with the creation
+/// properties of a live one may store ordinary values instead.
 pub(crate) fn is_computed(library: &'static Library, dataset: Hid, plist: Hid) -> bool {
     let optional = library.live_filter_of_copy(plist).is_some_and(|(flags, _)| flags & OPTIONAL != 0);
     !optional
@@ -192,9 +191,10 @@ pub(crate) fn is_computed(library: &'static Library, dataset: Hid, plist: Hid) -
             .is_ok_and(|chunk| chunk.is_some_and(|chunk| is_legacy(&chunk) || Stub::parse(&chunk).is_ok()))
 }
 
-/// Returns whether the live dataset that a creation list describes is open in a writable file.
+/// Returns whether the live dataset that has these creation properties is open in a writable file.
 ///
-/// HDF5 calls `can_apply` when a dataset is created, which is not open then, and before the first write.
+/// HDF5 calls `can_apply` when a dataset is created (the dataset is not open then), and before the first
+/// write.
 pub(crate) fn is_written(library: &'static Library, plist: Hid) -> bool {
     let Some(filter) = library.live_filter_of_copy(plist) else { return false };
     library.open_ids(ALL_FILES, OBJ_DATASET).into_iter().any(|dataset| {

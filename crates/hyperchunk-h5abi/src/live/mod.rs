@@ -1,4 +1,4 @@
-//! Evaluating a chunk of a live dataset from inside libhdf5's read.
+//! Evaluation of the chunks of live datasets, called from within a read of libhdf5.
 //!
 //! stub → the open dataset that it belongs to → its record, verified → plan → worker → the chunk's bytes.
 //! Expressions need no worker: they are computed here.

@@ -1,4 +1,4 @@
-//! The types of inputs. Expressions take every kind of number; programs, only the types that every language
+//! Datatypes of inputs. Expressions accept every kind of number; programs, only the types that every language
 //! has.
 
 use crate::handles::Handle;
@@ -40,7 +40,10 @@ impl Library {
         type Super = unsafe extern "C" fn(Hid) -> Hid;
         let symbol = self.optional(c"H5Tget_super");
         if symbol.is_null() {
-            fail!(Unsupported, "it is an enumeration, and this program's libhdf5 cannot tell of what")
+            fail!(
+                Unsupported,
+                "cannot read the base type of its enumeration: this statically linked program lacks H5Tget_super"
+            )
         }
         // SAFETY: H5Tget_super has had this signature since 1.4.
         let base = unsafe { std::mem::transmute::<*mut c_void, Super>(symbol)(file_type) };
@@ -48,14 +51,14 @@ impl Library {
         // SAFETY: an open type.
         let (class, size) = unsafe { ((self.f.type_class)(base.id), (self.f.type_size)(base.id)) };
         if class != CLASS_INTEGER {
-            fail!(Unsupported, "its enumeration is not one of integers")
+            fail!(Unsupported, "the base type of its enumeration is not an integer")
         }
         let bools = size == 1 && self.member(file_type, 0) == "FALSE" && self.member(file_type, 1) == "TRUE";
         let (native, datatype) = self.plain_number(base.id)?;
         Ok((native, datatype, if bools { Kind::Bool } else { datatype.into() }))
     }
 
-    /// Returns the name of a member of an enumeration of bytes; empty if it has no member with this value.
+    /// Returns the name of the member with this value in a one-byte enumeration; empty if there is none.
     fn member(&self, datatype: Hid, value: u8) -> String {
         type NameOf = unsafe extern "C" fn(Hid, *const c_void, *mut c_char, usize) -> c_int;
         let symbol = self.optional(c"H5Tenum_nameof");

@@ -1,4 +1,4 @@
-//! The plan by which the chunks of one open live dataset are computed: checked once, used for each chunk.
+//! Plan for computing the chunks of one open live dataset: checked once, used for each chunk.
 
 use super::attributes;
 use super::cycle_check::{self, LiveDataset};
@@ -30,15 +30,16 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock};
 
-/// A plan for the live dataset of one open file.
+/// Plan for a live dataset in one open file.
 pub(crate) struct Plan {
-    /// The library's number of the open file.
+    /// HDF5's serial number of the open file.
     pub(crate) instance: u64,
-    /// The [version stamp](trust::stamp) of the trust configuration when it was made.
+    /// The [version stamp](trust::stamp) of the trust configuration when the plan was made.
     pub(crate) trust: u64,
-    /// True if nothing that it reads can change while the file is open.
+    /// True if none of the data that the plan reads can change while the file is open.
     pub(crate) read_only: bool,
-    /// True if inputs that are read whole are in the same file, so that they cannot change.
+    /// True if inputs that are read whole cannot change: the file is read-only and contains all of their
+    /// data.
     pub(crate) constant: bool,
     pub(crate) verified: Arc<VerifiedRecord>,
     pub(crate) profile: Profile,
@@ -53,7 +54,8 @@ pub(crate) struct Plan {
     pub(crate) program: Option<Program>,
     /// The cache of results, if enabled.
     pub(crate) results: Option<Results>,
-    /// By input name, the live datasets that it is made of; filled only if they cannot change.
+    /// The live datasets that each input is computed from, by the input's name; filled only if they cannot
+    /// change.
     made_of: Mutex<BTreeMap<String, Arc<[LiveDataset]>>>,
     /// True if there may be inputs that the engine can read.
     chunked: bool,
@@ -61,7 +63,7 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// Fills `to` with a part of an input, without libhdf5, if possible.
+    /// Fills `to` with a part of an input, without libhdf5. Returns `false` if libhdf5 has to read it.
     pub(super) fn read_by_engine(
         &self,
         library: &'static Library,
@@ -81,13 +83,13 @@ impl Plan {
         self.chunked && engine().as_ref().is_some_and(|engine| engine.read(record, slot, part, to, disk))
     }
 
-    /// Returns the files that inputs may come from; `file` contains the live dataset.
+    /// Returns the check for files from which inputs are allowed; `file` contains the live dataset.
     pub(super) fn outside(&self, library: &'static Library, file: &Handle) -> Result<ExternalInputs> {
         ExternalInputs::new(library, file, self.profile.inputs)
     }
 
-    /// Returns the live datasets that an open input is made of. Fails if it comes from files that inputs may
-    /// not come from.
+    /// Returns the live datasets that an open input is computed from. Fails if it comes from files from which
+    /// inputs are not allowed.
     pub(super) fn live_in(
         &self,
         library: &'static Library,
@@ -107,7 +109,7 @@ impl Plan {
         Ok(found)
     }
 
-    /// Checks the dataset and its record against each other, and finds the inputs.
+    /// Checks the dataset against its record, and looks up the inputs.
     pub(crate) fn new(
         library: &'static Library,
         dataset: Hid,
@@ -143,7 +145,7 @@ impl Plan {
             kinds: Vec::new(),
         };
         let on_disk = on_disk(library, file);
-        // A reader of a file that is being written (SWMR) sees it change.
+        // A file that is opened for SWMR reading may change.
         let read_only = library.intent(file) & (ACC_RDWR | ACC_SWMR_READ) == 0;
         // The cache key of a result contains the bytes of its inputs, so these are read and not mapped.
         let results = Results::for_record(&verified.record, &profile);
@@ -155,7 +157,7 @@ impl Plan {
             _ => None,
         };
         let key = Arc::new(SessionKey {
-            // A file that is not on disk is identified only by the library's number.
+            // A file that is not on disk is identified by the library and its serial number there.
             file: on_disk.as_ref().map_or((u64::MAX - library.base() as u64, instance), |d| d.identity),
             version: on_disk.as_ref().map_or((0, 0, 0), |d| d.version),
             record: verified.digest,
@@ -185,12 +187,12 @@ impl Plan {
         })
     }
 
-    /// Returns a worker for this plan, from the pool or started now.
+    /// Returns a worker for this plan, from the pool or newly started.
     ///
-    /// A descriptor of the file is opened only to start one: a permanent one would keep open a file that the
-    /// application has closed.
+    /// A descriptor of the file is opened only to start a worker: a permanent one would keep open a file that
+    /// the application has closed.
     ///
-    /// `key` is the plan's own, or one with room for the strings of one call.
+    /// `key` is the plan's own, or a copy with room for the strings of one call.
     pub(crate) fn session(
         &self,
         library: &'static Library,
@@ -204,7 +206,7 @@ impl Plan {
         let programs = Programs::find()?;
         let compiled = match record.backend {
             Backend::Cpp | Backend::Wasm | Backend::Cuda => Some(compiled_form(record, &programs)?),
-            // Bytecode, which only HDF5-UDF stored.
+            // Bytecode: only HDF5-UDF stored it.
             _ => self
                 .verified
                 .legacy
@@ -296,7 +298,7 @@ impl DiskFile {
     }
 }
 
-/// Opens the file itself, if it is a single file on disk.
+/// Opens the file that `file` refers to, for reading only; `None` unless it is a single regular file on disk.
 pub(super) fn on_disk(library: &'static Library, file: &Handle) -> Option<DiskFile> {
     let plist = library.access_plist(file.id).ok()?;
     // SAFETY: an open list that is ours; setting the plain driver on this copy gives its identifier.
@@ -311,7 +313,8 @@ pub(super) fn on_disk(library: &'static Library, file: &Handle) -> Option<DiskFi
     }
     // SAFETY: the plain driver's handle is a pointer to its descriptor.
     let fd = *unsafe { pointer.cast::<i32>().as_ref() }?;
-    // A descriptor that is passed on keeps its rights, so the file is opened again, for reading only.
+    // A descriptor that is passed to a worker keeps its access mode, so the file is opened again, for reading
+    // only.
     let own = File::open(format!("/proc/self/fd/{fd}")).ok()?;
     let meta = own.metadata().ok()?;
     // SAFETY: fstat of the library's own descriptor into a live buffer.
@@ -323,14 +326,14 @@ pub(super) fn on_disk(library: &'static Library, file: &Handle) -> Option<DiskFi
     (same && meta.is_file()).then(|| DiskFile { file: own, identity: (meta.dev(), meta.ino()), version })
 }
 
-/// Looks up the inputs of a plan.
+/// Lookup of a plan's inputs.
 struct Inputs<'a> {
     library: &'static Library,
     file: &'a Handle,
     instance: u64,
     /// The size of the file, if a worker may map it.
     mappable: Option<u64>,
-    /// True if a worker may be given chunks as they are stored.
+    /// True if a worker may get chunks in their stored form.
     storable: bool,
     /// True if an input is in another file, reached through an external link or a mount.
     elsewhere: bool,
@@ -363,7 +366,8 @@ impl Inputs<'_> {
         Ok(slots)
     }
 
-    /// Checks an input; returns the place where a worker can map it, if it can.
+    /// Checks an input. Returns how a worker can read it itself, mapped or in stored form; `None` if it gets
+    /// a copy.
     fn source(&mut self, verified: &VerifiedRecord, input: &Slot) -> Result<Option<Source>> {
         let library = self.library;
         sources::check(library, self.file.id, &verified.record, input)?;
@@ -441,7 +445,7 @@ fn absolute_path(path: &str) -> String {
     std::path::absolute(path).map_or_else(|_| path.to_owned(), |path| path.display().to_string())
 }
 
-/// Returns the absolute name in a file for a name in a source.
+/// Returns the absolute path, within the HDF5 file, for a name in a record.
 pub(crate) fn absolute(name: &str) -> String {
     format!("/{}", name.trim_start_matches('/'))
 }

@@ -1,8 +1,8 @@
-//! Reading chunked inputs with the engine while libhdf5 waits.
+//! Readahead of chunked inputs by the engine, instead of libhdf5.
 //!
-//! If the file is not open for writing, the engine decodes the chunks that libhdf5 would: on all processors,
+//! If the file is not open for writing, the engine decodes the chunks while libhdf5 waits: on all processors,
 //! and, when the blocks of a dataset are read sequentially, the next blocks together with the current one.
-//! libhdf5 is not entered again for it.
+//! libhdf5 is not re-entered for this.
 
 use super::plan::DiskFile;
 use hyperchunk::io::Source;
@@ -24,8 +24,8 @@ const MAX_READAHEAD_BYTES: usize = 32 << 20;
 /// Number of blocks to read together for each processor.
 const BLOCKS_PER_CPU: usize = 2;
 
-/// The contents of a file that libhdf5 has open. It has a descriptor only during a read: a permanent one
-/// would keep open a file that the application has closed.
+/// Source for a file that libhdf5 has open. It has a descriptor only during a read: a permanent one would
+/// keep open a file that the application has closed.
 #[derive(Debug)]
 struct LentFile {
     file: RwLock<Option<std::fs::File>>,
@@ -69,14 +69,14 @@ pub(super) struct Engine {
 /// The state of the file, and the digest of the record.
 pub(super) type Key = (State, RecordDigest);
 
-/// Readahead buffers of one live dataset of the process.
+/// Readahead state of the process, for one live dataset at a time.
 #[derive(Debug, Default)]
 struct Readahead {
     key: Option<Key>,
     /// The last block that was requested, and the number of consecutive blocks before it.
     block: u64,
     run: u32,
-    /// Parts of inputs, by block and input.
+    /// Parts of inputs that were read ahead, by block and input.
     ready: BTreeMap<(u64, usize), Vec<u8>>,
 }
 
@@ -114,7 +114,7 @@ impl Engine {
         let block = if input.is_cut() { grid.number(record, part.0) } else { None };
         let mut ahead = block.and_then(|_| cache(&READAHEAD));
         if let (Some(ahead), Some(block)) = (&mut ahead, block) {
-            ahead.is_asked_for(self.key, block);
+            ahead.record_request(self.key, block);
             if ahead.take(block, number, to) {
                 return true;
             }
@@ -135,7 +135,7 @@ impl Engine {
         done
     }
 
-    /// Reads the parts of this block and of the next ones, on all processors.
+    /// Reads the parts of all inputs for this block and the next ones, on all processors.
     fn fetch(&self, record: &Record, grid: &Grid, first: u64, ahead: &mut Readahead) {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let mut wanted: Vec<((u64, usize), Block)> = Vec::new();
@@ -178,8 +178,9 @@ impl Engine {
 }
 
 impl Readahead {
-    /// Records that a block is being computed.
-    fn is_asked_for(&mut self, key: Key, block: u64) {
+    /// Records a request for a block; discards what was read ahead unless it is the same block or the next
+    /// one.
+    fn record_request(&mut self, key: Key, block: u64) {
         if self.key != Some(key) {
             *self = Readahead { key: Some(key), block, ..Readahead::default() };
         } else if block == self.block.saturating_add(1) {
@@ -190,7 +191,7 @@ impl Readahead {
         }
     }
 
-    /// Copies a part to `to` and removes it.
+    /// Copies a part to `to` and removes it. Returns `false` if it was not read ahead.
     fn take(&mut self, block: u64, number: usize, to: &mut [u8]) -> bool {
         let Some(bytes) = self.ready.remove(&(block, number)) else { return false };
         to.get_mut(..bytes.len()).map(|to| to.copy_from_slice(&bytes)).is_some()
@@ -244,20 +245,20 @@ mod tests {
         let other = (((1, 3), (3, 4, 5)), RecordDigest::compute(b"a"));
         let mut ahead = Readahead::default();
         for block in 0..4 {
-            ahead.is_asked_for(key, block);
-            ahead.is_asked_for(key, block);
+            ahead.record_request(key, block);
+            ahead.record_request(key, block);
             assert_eq!((ahead.block, u64::from(ahead.run)), (block, block));
         }
         ahead.ready = [((3, 0), vec![1; 4]), ((4, 0), vec![2; 4]), ((4, 1), vec![3; 4])].into();
         let mut to = [0; 6];
-        ahead.is_asked_for(key, 4);
+        ahead.record_request(key, 4);
         assert!(!ahead.take(3, 0, &mut to));
         assert!(ahead.take(4, 1, &mut to) && !ahead.take(4, 1, &mut to));
         assert_eq!(to, [3, 3, 3, 3, 0, 0]);
         assert!(!ahead.take(4, 0, &mut to[..2]));
         for (key, block) in [(key, 9), (other, 10)] {
             ahead.ready.insert((block, 0), vec![0]);
-            ahead.is_asked_for(key, block);
+            ahead.record_request(key, block);
             assert_eq!((ahead.run, ahead.ready.len()), (0, 0));
         }
     }

@@ -1,4 +1,4 @@
-//! The record of a live dataset: in its first chunk, or in an attribute.
+//! The record of a live dataset, stored in its first chunk or in an attribute.
 
 use crate::errors::{ErrorStackGuard, failure};
 use crate::handles::c_name;
@@ -16,13 +16,13 @@ use std::collections::VecDeque;
 use std::ffi::{CStr, c_char};
 use std::sync::{Arc, Mutex};
 
-/// A record with a valid signature, or without one.
+/// A parsed record: its signature is valid, or absent.
 #[derive(Debug)]
 pub(crate) struct VerifiedRecord {
     pub(crate) digest: RecordDigest,
     pub(crate) record: Record,
     pub(crate) signer: Option<Fingerprint>,
-    /// The parsed data of HDF5-UDF that the record was made from, if it wrote the dataset.
+    /// The parsed data of HDF5-UDF from which the record was made, if HDF5-UDF wrote the dataset.
     pub(crate) legacy: Option<LegacyDataset>,
 }
 
@@ -34,7 +34,7 @@ impl VerifiedRecord {
         Ok(VerifiedRecord { digest: RecordDigest::compute(bytes), record, signer, legacy: None })
     }
 
-    /// Returns the profile that applies to it on this machine.
+    /// Returns the profile that applies to the record on this machine.
     pub(crate) fn profile(&self) -> Result<Profile> {
         match &self.legacy {
             Some(legacy) => legacy.profile(),
@@ -42,8 +42,8 @@ impl VerifiedRecord {
         }
     }
 
-    /// Returns the record with the present shapes, for a dataset that has grown to `dims` since it was
-    /// attached.
+    /// Returns the record with the current shapes, for a dataset that has grown to `dims` since the function
+    /// was attached.
     pub(crate) fn grown(self: Arc<Self>, dims: &[u64]) -> Result<Arc<Self>> {
         if self.record.maximum.is_empty() || *dims == *self.record.output.dims {
             return Ok(self);
@@ -52,7 +52,7 @@ impl VerifiedRecord {
         Ok(Arc::new(VerifiedRecord { digest: self.digest, record, signer: self.signer, legacy: None }))
     }
 
-    /// Writes the outcome of using it in this file to the audit log, if there is one.
+    /// Writes the outcome of using the record in this file to the audit log, if there is one.
     pub(crate) fn note(&self, file: &str, dataset: &str, profile: Option<&str>, error: Option<&Error>) {
         audit::note(&audit::Event {
             file,
@@ -77,7 +77,7 @@ impl VerifiedRecord {
 static VERIFIED: Mutex<VecDeque<Arc<VerifiedRecord>>> = Mutex::new(VecDeque::new());
 const MAX_CACHED_RECORDS: usize = 64;
 
-/// Returns the record with this digest, from the dataset that should have it.
+/// Returns the verified record with this digest, from the cache or from the dataset that should have it.
 pub(crate) fn verified(
     library: &'static Library,
     dataset: Hid,
@@ -112,7 +112,7 @@ pub(crate) fn has_digest(library: &'static Library, dataset: Hid, digest: Record
     read(library, dataset).is_ok_and(|bytes| bytes.is_some_and(|(b, _)| RecordDigest::compute(&b) == digest))
 }
 
-/// Reads the bytes of a dataset's record, and their location; `None` when it has none.
+/// Reads the bytes of a dataset's record, and their location; `None` if it has none.
 pub(crate) fn read(library: &'static Library, dataset: Hid) -> Result<Option<(Vec<u8>, RecordLocation)>> {
     if let Some(chunk) = first_chunk(library, dataset)?
         && let Ok((Stub { place: RecordLocation::Chunk, .. }, record)) = Stub::split(&chunk)
@@ -122,8 +122,8 @@ pub(crate) fn read(library: &'static Library, dataset: Hid) -> Result<Option<(Ve
     Ok(attribute(library, dataset)?.map(|bytes| (bytes, RecordLocation::Attribute)))
 }
 
-/// Returns the stored bytes of a dataset's first chunk; `None` when there is no chunk, or no filter was
-/// applied to it.
+/// Returns the stored bytes of a dataset's first chunk; `None` if there is no chunk, no filter was applied to
+/// it, or it is too large to contain a record.
 pub(crate) fn first_chunk(library: &'static Library, dataset: Hid) -> Result<Option<Vec<u8>>> {
     let dims = library.dims(library.dataset_space(dataset)?.id)?;
     if dims.contains(&0) {
@@ -160,7 +160,7 @@ pub(crate) fn first_chunk(library: &'static Library, dataset: Hid) -> Result<Opt
     Ok((mask == 0).then_some(bytes))
 }
 
-/// Reads the record attribute; `None` when the dataset has none.
+/// Reads the record attribute; `None` if the dataset has none.
 fn attribute(library: &'static Library, dataset: Hid) -> Result<Option<Vec<u8>>> {
     let name = c_name(ATTRIBUTE)?;
     // SAFETY: a NUL-terminated name.
@@ -218,7 +218,10 @@ fn read_variable(library: &'static Library, attribute: Hid, memory_type: Hid) ->
         // SAFETY: that many bytes are live.
         Ok(unsafe { std::slice::from_raw_parts(text.cast::<u8>(), length) }.to_vec())
     } else {
-        Err(Error::new(ErrorKind::Limit, format!("its record has {length} bytes")))
+        Err(Error::new(
+            ErrorKind::Limit,
+            format!("its record has {length} bytes, more than {MAX_RECORD_BYTES}"),
+        ))
     };
     let space = library.scalar_space()?;
     // SAFETY: allocated by attr_read for this type and space.

@@ -1,4 +1,5 @@
-//! The files that an input comes from, other than its own, through libhdf5.
+//! Finding the other files from which libhdf5 reads an input, through links, virtual sources and raw data
+//! files.
 
 use super::cycle_check::{named, unescaped};
 use super::external_inputs;
@@ -26,7 +27,7 @@ type Value = unsafe extern "C" fn(Hid, *const c_char, *mut c_void, usize, Hid) -
 /// Returns the sources of the object with this name in an open file: a dataset, including its virtual
 /// sources, or an object with an attribute.
 pub(crate) fn find(library: &'static Library, file: Hid, name: &str) -> Result<Sources> {
-    let mut walk = Walk { library, file, found: Sources::default(), left: MAX_SOURCES };
+    let mut walk = Walk { library, file, found: Sources::default(), remaining_sources: MAX_SOURCES };
     walk.object(absolute(name).as_bytes(), 0)?;
     Ok(walk.found)
 }
@@ -41,14 +42,14 @@ struct Walk {
     library: &'static Library,
     file: Hid,
     found: Sources,
-    left: usize,
+    remaining_sources: usize,
 }
 
 impl Walk {
     fn object(&mut self, path: &[u8], depth: usize) -> Result<()> {
         let library = self.library;
-        let Ok(name) = CString::new(path) else { fail!(Invalid, "a name with a NUL") };
-        // Before anything is opened: opening something other than a file may block for ever.
+        let Ok(name) = CString::new(path) else { fail!(Invalid, "a name contains a NUL byte") };
+        // Follow the links before opening anything: opening something other than a file may block forever.
         let links = Links::load(library);
         if let Some(links) = &links {
             let mut found = std::mem::take(&mut self.found);
@@ -60,7 +61,7 @@ impl Walk {
         }
         // SAFETY: a NUL-terminated name; 0 is the default access list.
         let object = unsafe { (library.f.object_open)(self.file, name.as_ptr(), 0) };
-        // A missing object has no values.
+        // A missing object has no sources.
         let Ok(object) = library.wrap_object(object, "the object") else { return Ok(()) };
         let (own, other) =
             (library.instance(&library.object_file(self.file)?)?, library.object_file(object.id)?);
@@ -68,10 +69,10 @@ impl Walk {
             if links.is_none() {
                 fail!(
                     Unsupported,
-                    "it comes from another file, and which link leads there cannot be asked in this statically linked program"
+                    "it comes from another file, whose name cannot be determined: this statically linked program lacks H5Lget_info and H5Lget_val"
                 )
             }
-            // A file that the program mounted.
+            // The program mounted the other file (`H5Fmount`).
             return Ok(());
         }
         let Ok(plist) = library.create_plist(object.id) else { return Ok(()) };
@@ -85,10 +86,10 @@ impl Walk {
             return Ok(());
         }
         if depth >= MAX_DEPTH {
-            fail!(Limit, "virtual datasets are made of each other more than {MAX_DEPTH} deep")
+            fail!(Limit, "virtual datasets are nested more than {MAX_DEPTH} levels deep")
         }
-        for (file, source) in named(library, plist.id, &mut self.left)? {
-            // The name of a numbered source is listed as stored.
+        for (file, source) in named(library, plist.id, &mut self.remaining_sources)? {
+            // A name with `%b` is listed as stored.
             let plain = |name: &OsStr| unescaped(name.to_owned()).unwrap_or_else(|_| name.to_owned());
             let (file, source) = (plain(&file), plain(&source));
             if file == "." {
@@ -110,7 +111,7 @@ struct Links {
 }
 
 impl Links {
-    /// Returns `None` in a program that has libhdf5 inside without these functions.
+    /// Returns `None` in a statically linked program that lacks these functions.
     fn load(library: &'static Library) -> Option<Self> {
         let symbol = |names: &[&CStr]| {
             let mut found = names.iter().map(|name| library.optional(name));
@@ -125,13 +126,13 @@ impl Links {
         Some(Links { library, info, value })
     }
 
-    /// Returns the target of the link at an absolute path. Fails if the target is not a file, since opening
-    /// it could wait for ever.
+    /// Returns the target of the link at an absolute path. Fails if an external link leads to something other
+    /// than a file, since opening it could block forever.
     fn target(&self, file: Hid, path: &[u8]) -> Result<Target> {
         const SOFT: c_int = 1;
         const EXTERNAL: c_int = 64;
-        let Ok(path) = CString::new(path) else { fail!(Invalid, "a name with a NUL") };
-        // Each version of the structure begins with the type, and has less than 64 bytes.
+        let Ok(path) = CString::new(path) else { fail!(Invalid, "a name contains a NUL byte") };
+        // Each version of `H5L_info_t` begins with the link's type, and has less than 64 bytes.
         let mut told = [0_u64; 32];
         // SAFETY: a NUL-terminated name, and room for the structure.
         let rc = unsafe { (self.info)(file, path.as_ptr(), told.as_mut_ptr().cast(), 0) };
@@ -143,9 +144,10 @@ impl Links {
         // SAFETY: as above, and a buffer of the size that is passed.
         let rc = unsafe { (self.value)(file, path.as_ptr(), bytes.as_mut_ptr().cast(), MAX_LINK_BYTES, 0) };
         if rc < 0 {
-            fail!(Invalid, "a link on its path does not tell where it leads")
+            fail!(Invalid, "cannot read the target of a link on its path")
         }
-        // An external link's value is a version, the file's name and the object's, each followed by a zero.
+        // The value of an external link is a byte with version and flags, then the names of the file and of
+        // the object, each followed by a zero.
         let mut texts =
             bytes.get(usize::from(kind == EXTERNAL)..).unwrap_or_default().split(|byte| *byte == 0);
         let first = texts.next().unwrap_or_default().to_vec();

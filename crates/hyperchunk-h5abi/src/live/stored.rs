@@ -1,4 +1,4 @@
-//! Inputs for workers that decode chunks themselves: handed over as they are stored.
+//! Inputs in stored form, for workers that decode chunks themselves.
 //!
 //! All other inputs are read through the library, which reports errors.
 
@@ -95,8 +95,8 @@ fn reversed(library: &'static Library, dataset: &Handle) -> Result<Option<u32>> 
     Ok(u32::try_from(size).ok().filter(|_| same))
 }
 
-/// Copies a block of an input into memory as it is stored, if the worker can decode it. Returns the number of
-/// bytes; 0 if it has to be read otherwise.
+/// Copies the stored chunks of a block of an input into memory, if the worker can decode them. Returns the
+/// number of bytes; 0 if the input has to be read otherwise.
 pub(super) fn read(
     library: &'static Library,
     live: Hid,

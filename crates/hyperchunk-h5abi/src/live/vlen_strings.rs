@@ -1,9 +1,9 @@
 //! Inputs with strings of variable length.
 //!
 //! HDF5 allocates each such string separately. Here it allocates them from an arena with a limit, so that a
-//! file cannot use more memory than the profile allows. For the worker they are placed after the elements, in
-//! memory that it can only read, and the elements get the addresses at which the worker sees them. It never
-//! sees an address of this process.
+//! file cannot use more memory than the profile allows. In the worker's memory, which the worker can only
+//! read, the strings follow the elements, and the elements contain the addresses at which the worker sees the
+//! strings. The worker never sees an address of this process.
 
 use crate::errors::ErrorStackGuard;
 use crate::library::Library;
@@ -19,7 +19,7 @@ const ADDRESS_BYTES: usize = size_of::<u64>();
 /// Size of an arena's block, in bytes.
 const BLOCK_BYTES: usize = 1 << 20;
 
-/// An input as HDF5 has read it: elements, and the strings that they point at.
+/// An input as HDF5 has read it: the elements, and the strings to which they point.
 pub(super) struct VlenStrings {
     elements: Vec<u8>,
     /// Size of an element in bytes, and the offsets of the addresses in it.
@@ -46,7 +46,7 @@ impl VlenStrings {
         if is_absent(library.f.plist_set_vlen as *const c_void) {
             fail!(
                 Unsupported,
-                "this statically linked program has no functions for strings of variable length"
+                "cannot read strings of variable length: this statically linked program lacks H5Pset_vlen_mem_manager"
             )
         }
         let length = usize::try_from(bytes).ok().filter(|_| bytes < limit).ok_or_else(&too_large)?;
@@ -59,7 +59,7 @@ impl VlenStrings {
         let info = (&raw mut *arena).cast::<c_void>();
         // SAFETY: the functions have HDF5's signatures, and the arena outlives the list's use.
         if unsafe { (library.f.plist_set_vlen)(transfer.id, allocate, info, release, info) } < 0 {
-            fail!(Worker, "no transfer list")
+            fail!(Worker, "cannot set the allocator of the transfer list")
         }
         let outcome = read(&mut elements, transfer.id);
         if arena.refused {
@@ -82,8 +82,8 @@ impl VlenStrings {
         Ok(texts)
     }
 
-    /// Calls `give` with the offset of each address in the elements, and its string with the zero; `None` if
-    /// the address is null.
+    /// Calls `give` with the offset of each address in the elements, and its string, including the
+    /// terminating zero; `None` if the address is null.
     fn each(&self, mut give: impl FnMut(usize, Option<&[u8]>)) {
         for (n, element) in self.elements.chunks_exact(self.size.max(1)).enumerate() {
             for &at in &self.pointers {
@@ -112,10 +112,10 @@ impl Strings for VlenStrings {
         let Some((elements, heap)) =
             to.split_at_mut_checked(length).filter(|(_, h)| h.len() as u64 >= self.text_bytes)
         else {
-            fail!(Worker, "no room for strings")
+            fail!(Worker, "the buffer is too small for the strings")
         };
         elements.copy_from_slice(&self.elements);
-        // The first byte is the string for null.
+        // Null addresses become the address of the first byte, an empty string.
         let mut next = 1usize;
         if let Some(first) = heap.first_mut() {
             *first = 0;

@@ -1,4 +1,4 @@
-//! The client of a relay, in the reading program: starts a relay and sends it requests. Every wait has a
+//! Client of a relay, in the reading program: starts the relay and sends it requests. Every wait has a
 //! deadline.
 
 use super::{
@@ -15,11 +15,11 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-/// Time limit for a relay's hello.
+/// Time limit for a relay's first message.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 /// Time limit for an answer. The relay's own limit is shorter, so that it can report the reason.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(180);
-/// Time limit for an unneeded relay to end; after that it is left alone.
+/// Time limit for a relay to end after its socket was closed; after that it is left alone.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(1);
 /// Environment variable that makes the relay's standard error visible.
 const VERBOSE: &str = "HYPERCHUNK_RELAY_STDERR";
@@ -56,7 +56,7 @@ impl Failure {
 }
 
 impl fmt::Display for Failure {
-    /// Formats the error with the words that h5py uses to choose its exceptions.
+    /// Formats the error in the form by which h5py chooses its exceptions.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.message)?;
         if self.number != 0 {
@@ -74,12 +74,12 @@ pub(crate) struct Relay {
     shared: Arc<Shared>,
     url: String,
     pub(crate) size: u64,
-    /// Identifies the version of the file: empty if that is unknown.
+    /// Identifies the version of the file; empty if unknown.
     pub(crate) identity: String,
     place: Mutex<FileLocation>,
 }
 
-/// The location of an open file.
+/// The relay that has a file open, and the file's number there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct FileLocation {
     /// The serial number of the relay within its [`Shared`].
@@ -88,7 +88,7 @@ struct FileLocation {
     file: u64,
 }
 
-/// State shared by all files that a program reads with one command and one environment, which holds
+/// State shared by all files that a program reads with one command and one environment, which may contain
 /// credentials.
 #[derive(Debug)]
 struct Shared {
@@ -105,23 +105,23 @@ struct State {
 }
 
 static ALL: Mutex<Vec<Weak<Shared>>> = Mutex::new(Vec::new());
-/// Keeps the relay for a program that opens one file after another. The relay ends by itself after a long
-/// idle time.
+/// Keeps the relay alive for a program that opens one file after another. Without open files, the relay ends
+/// by itself after a while.
 static LAST: Mutex<Option<Arc<Shared>>> = Mutex::new(None);
 
 /// A running relay.
 #[derive(Debug)]
 struct Link {
     stream: UnixStream,
-    /// Its process; `None` in tests.
+    /// The relay's process; `None` in tests.
     child: Option<Child>,
-    /// The id of the process that started it.
+    /// The id of the process that started the relay.
     process: u32,
     requests: u64,
     files: u64,
 }
 
-/// Writes to a socket without SIGPIPE, which would end a program whose relay is gone.
+/// Socket on which writes raise no SIGPIPE, which would end a program whose relay has ended.
 struct SignalFreeSocket<'a>(&'a UnixStream);
 
 impl Write for SignalFreeSocket<'_> {
@@ -174,7 +174,7 @@ impl Link {
         let mut link = Self::from_stream(ours, Some(child)).map_err(failed)?;
         let wrong = |why: &dyn fmt::Display| {
             Failure::new(format!(
-                "{} is no relay for files over a network ({why}): name the command of this release in HYPERCHUNK_COMMAND, or as `command=…` behind the connector's name",
+                "{} is no relay for files over a network ({why}): set HYPERCHUNK_COMMAND to the command of this release, or add `command=…` after the connector's name",
                 command.display()
             ))
         };
@@ -196,7 +196,7 @@ impl Link {
         Ok(Self { stream, child, process: std::process::id(), requests: 0, files: 0 })
     }
 
-    /// Opens a file: returns its number, size and identity. The outer error means that the relay cannot be
+    /// Opens a file and returns its number, size and identity. The outer error means that the relay cannot be
     /// used any more.
     fn open(&mut self, url: &str) -> Result<Result<(u64, u64, String), Failure>, Failure> {
         if url.len() as u64 > MAX_TEXT_BYTES {
@@ -238,7 +238,7 @@ impl Link {
         let detail = u32::from(what == ReadPurpose::Data);
         let asked = Header { detail, file, offset, length, ..Header::new(READ, id) };
         asked.send(&mut SignalFreeSocket(&self.stream), &[]).map_err(|error| disconnected(&error))?;
-        let mut came = 0_u64;
+        let mut received = 0_u64;
         loop {
             let answer = Header::receive(&mut self.stream).map_err(|error| disconnected(&error))?;
             if answer.id != id {
@@ -252,9 +252,9 @@ impl Link {
                     });
                     let Some(place) = place else { return Err(protocol_error()) };
                     self.stream.read_exact(place).map_err(|error| disconnected(&error))?;
-                    came = came.saturating_add(answer.length);
+                    received = received.saturating_add(answer.length);
                 }
-                END if came == length => return Ok(Ok(())),
+                END if received == length => return Ok(Ok(())),
                 ERROR => {
                     let text = answer.text(&mut self.stream).map_err(|error| disconnected(&error))?;
                     return Ok(Err(remote_failure(&answer, text)));
@@ -270,14 +270,14 @@ fn remote_failure(answer: &Header, message: String) -> Failure {
 }
 
 fn protocol_error() -> Failure {
-    Failure::new("the relay's answer makes no sense")
+    Failure::new("the relay sent an invalid message")
 }
 
 fn timeout_message(error: &io::Error, limit: Duration) -> String {
     match error.kind() {
-        io::ErrorKind::UnexpectedEof => "it ended".into(),
+        io::ErrorKind::UnexpectedEof => "the process ended".into(),
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
-            format!("it says nothing for {} s", limit.as_secs())
+            format!("no message for {} s", limit.as_secs())
         }
         _ => error.to_string(),
     }
@@ -288,7 +288,7 @@ fn disconnected(error: &io::Error) -> Failure {
 }
 
 impl Shared {
-    /// Returns the shared state of a command in the present environment.
+    /// Returns the shared state for a command in the current environment.
     fn for_command(command: &Path) -> Arc<Self> {
         let shared = Self::find_or_create(command);
         let last = LAST.lock().unwrap_or_else(PoisonError::into_inner).replace(Arc::clone(&shared));
@@ -367,7 +367,7 @@ impl Relay {
                         *place = FileLocation { relay, file }
                     }
                     Ok(_) => {
-                        let message = "the file is not the one that was opened: it was written in between";
+                        let message = "the file is not the one that was opened: it has changed since";
                         return Ok(Err(Failure::new(message)));
                     }
                     Err(failure) => return Ok(Err(failure)),
@@ -397,7 +397,7 @@ impl Drop for Relay {
             && link.process == std::process::id()
         {
             let header = Header { file: place.file, ..Header::new(CLOSE, 0) };
-            // A relay that is gone has closed the file already.
+            // If the relay has ended, the file is closed already.
             drop(header.send(&mut SignalFreeSocket(&link.stream), &[]));
         }
     }

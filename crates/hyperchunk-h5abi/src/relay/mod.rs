@@ -1,11 +1,11 @@
 //! Files over a network for libhdf5. A plugin must not load a network stack, so a separate process,
-//! `hyperchunk relay`, passes ranges of files on over a socket.
+//! `hyperchunk relay`, reads ranges of files and sends them over a socket.
 //!
-//! Both ends send a [`Header`], followed by `length` bytes for the kinds that have a body. The relay sends
-//! [`HELLO`] at once. The client asks it to [`OPEN`] a URL under a number that it chooses, which is answered
-//! with [`OPENED`] or [`ERROR`], then for ranges ([`READ`]), each of which is answered with any number of
-//! [`DATA`]s, in any order, and [`END`] or [`ERROR`]. [`CLOSE`] is not answered. A closed socket ends the
-//! relay.
+//! Each message is a [`Header`], followed by `length` bytes for the kinds that have a body. The relay sends
+//! [`HELLO`] at once. The client sends [`OPEN`] with a URL and a file number that it chooses; the relay
+//! answers with [`OPENED`] or [`ERROR`]. The client then requests ranges with [`READ`]; the relay answers
+//! each with any number of [`DATA`] messages, in any order, and [`END`] or [`ERROR`]. [`CLOSE`] is not
+//! answered. Closing the socket ends the relay.
 
 mod client;
 mod readahead;
@@ -122,7 +122,7 @@ impl Header {
     /// Reads the text that follows.
     fn text(&self, from: &mut impl Read) -> io::Result<String> {
         if self.length > MAX_TEXT_BYTES {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "a text that is too long"));
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "the text is too long"));
         }
         let mut bytes = vec![0; usize::try_from(self.length).unwrap_or(0)];
         from.read_exact(&mut bytes)?;

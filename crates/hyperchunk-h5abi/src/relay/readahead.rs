@@ -1,5 +1,5 @@
-//! Request planning of a relay: ranges in parallel pieces, structure in blocks that are worth a request, and
-//! readahead for sequential reads.
+//! Request planning of a relay: ranges in parallel requests, structure in blocks that are large enough to be
+//! worth a request, and readahead for sequential reads.
 
 use bytes::Bytes;
 use hyperchunk::Result;
@@ -42,8 +42,11 @@ impl CachedRange {
 /// The access pattern so far of a file's structure or data.
 #[derive(Clone, Copy, Default)]
 struct AccessPattern {
+    /// End of the last range that was read.
     end: u64,
+    /// Number of bytes to read ahead.
     ahead: u64,
+    /// Number of sequential reads.
     steps: u32,
 }
 
@@ -83,7 +86,7 @@ impl Reader {
         self.total = 0;
     }
 
-    /// Passes on a range, in pieces. Fetches readahead with it.
+    /// Sends a range, in pieces, and fetches the bytes to read ahead with it.
     pub(super) fn read(&mut self, range: &Range<u64>, data: bool, send: &mut Send<'_>) -> Result<()> {
         let ahead = self.plan_readahead(range, data);
         let large = range.end - range.start >= MIN_UNCACHED_BYTES;
@@ -129,7 +132,8 @@ impl Reader {
             && self.fetch_and_keep(&(at..self.kept_from(at).min(end))).is_ok()
     }
 
-    /// Returns the number of bytes from the start of a range that are worth a request.
+    /// Adds a read to the access pattern, and returns the number of bytes from its start that are worth a
+    /// request.
     fn plan_readahead(&mut self, range: &Range<u64>, data: bool) -> u64 {
         let (least, most) = if data { (0, MAX_READAHEAD_BYTES) } else { (self.block(), MAX_REQUEST_BYTES) };
         let [of_structure, of_data] = &mut self.courses;
@@ -156,7 +160,7 @@ impl Reader {
         bytes.next_power_of_two().clamp(MIN_BLOCK_BYTES, MAX_REQUEST_BYTES)
     }
 
-    /// Returns the start of the next cached bytes.
+    /// Returns the start of the next cached range after `at`.
     fn kept_from(&self, at: u64) -> u64 {
         self.kept.iter().map(|kept| kept.start).filter(|start| *start > at).min().unwrap_or(u64::MAX)
     }

@@ -26,17 +26,15 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum number of queued requests.
 const MAX_QUEUED_REQUESTS: usize = 16;
 
-/// Serves files over the socket that is the process's standard input. Ends the process when the other end
-/// closes it, even in the middle of a request.
+/// Serves files over the socket that is the process's standard input. Ends the process when the client closes
+/// the socket, even in the middle of a request.
 ///
 /// # Errors
-/// A message, if there is no socket, or the other end does not speak the protocol.
+/// A message, if standard input is not a socket, or the client does not speak the protocol.
 pub fn serve() -> std::result::Result<(), String> {
     close_other_descriptors();
     let no_socket = |error: io::Error| {
-        format!(
-            "`hyperchunk relay` is started by HDF5's connector, which speaks to it through a socket ({error})"
-        )
+        format!("`hyperchunk relay` expects a socket as standard input ({error}): HDF5's connector starts it")
     };
     let input = io::stdin().as_fd().try_clone_to_owned().map_err(no_socket)?;
     let mut stream = UnixStream::from(input);
@@ -48,7 +46,7 @@ pub fn serve() -> std::result::Result<(), String> {
         // SAFETY: ends the process at once; there is nothing to be flushed.
         unsafe { libc::_exit(status) }
     });
-    // A failure to answer means that the client is gone.
+    // If sending fails, the client has ended.
     answer(&mut stream, &from).map_err(|error| error.to_string())
 }
 
@@ -126,7 +124,7 @@ impl Files {
         self.all.get_mut(&self.last).is_some_and(Reader::look_ahead)
     }
 
-    /// Clears the caches of other files, if they are too large together.
+    /// Clears the caches of all files but the last one that was read, if the caches are too large together.
     fn trim(&mut self) {
         let mut total = self.all.values().fold(0_u64, |total, reader| total.saturating_add(reader.total()));
         for (number, reader) in &mut self.all {
@@ -176,11 +174,11 @@ fn read(stream: &mut UnixStream, files: &mut Files, asked: Header) -> io::Result
 }
 
 fn ranges(reader: Option<&mut Reader>, asked: Header, send: &mut super::readahead::Send<'_>) -> Result<()> {
-    let Some(reader) = reader else { return Err(Error::invalid("no file of this number is open")) };
+    let Some(reader) = reader else { return Err(Error::invalid("no file with this number is open")) };
     let size = reader.source().size();
     let end = asked.offset.checked_add(asked.length).filter(|end| *end <= size);
     let Some(end) = end else {
-        let message = format!("the file ends at byte {size}, before what should be here");
+        let message = format!("the range ends after the end of the file, byte {size}");
         return Err(Error::new(ErrorKind::Truncated, message).at(asked.offset));
     };
     reader.read(&(asked.offset..end), asked.detail != 0, send)

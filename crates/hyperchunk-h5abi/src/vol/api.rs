@@ -13,7 +13,7 @@ pub(super) type Scatter = unsafe extern "C" fn(*mut *const c_void, *mut usize, P
 
 functions! {
     /// Functions that pass a callback on to the connector below (object, location, connector, the callback's
-    /// arguments), and functions that the callbacks themselves call.
+    /// arguments), and functions that the callbacks use.
     Api:
     attr_create = "H5VLattr_create": fn(P, P, Hid, Name, Hid, Hid, Hid, Hid, Hid, P) -> P;
     attr_open = "H5VLattr_open": fn(P, P, Hid, Name, Hid, Hid, P) -> P;

@@ -76,10 +76,10 @@ pub(super) struct Info {
     pub(super) command: PathBuf,
 }
 
-/// `H5FD_t`, of which libhdf5 fills the first part, followed by our own fields.
+/// `H5FD_t`, whose first part libhdf5 fills, followed by our own fields.
 #[repr(C)]
 struct File {
-    /// Longer than in any release.
+    /// The part of libhdf5; longer than in any release.
     public: [u64; 32],
     end: u64,
     info: Info,
@@ -161,14 +161,14 @@ unsafe extern "C" fn open<const L: usize>(name: *const c_char, flags: c_uint, fa
         // SAFETY: any identifier may be asked; the list owns its information.
         let info = unsafe { (slot.api.plist_driver_info)(fapl).cast::<Info>().as_ref() };
         let Some(info) = info else {
-            return Err(Failure::new("an access list that names this driver but no file over a network"));
+            return Err(Failure::new("the access list names this driver, but no file over a network"));
         };
         let shown = remote::redact(&info.url);
         let url = match *name == info.url {
             true => info.url.clone(),
             false => remote::resolve_sibling(&info.url, &name).ok_or_else(|| {
                 Failure::new(format!(
-                    "{shown} leads to {name}, which is not beside it: a file over a network leads to no others"
+                    "{shown} leads to {name}, which is not beside it: a file over a network can only refer to files beside it"
                 ))
             })?,
         };
@@ -267,7 +267,7 @@ unsafe extern "C" fn read<const L: usize>(
             (&*file, if size == 0 { &mut [] } else { std::slice::from_raw_parts_mut(buffer, size) })
         };
         if address == UNDEFINED || address.checked_add(size as u64).is_none_or(|end| end > MAX_ADDRESS) {
-            return Err(Failure::new(format!("an address beyond all files: {address}")));
+            return Err(Failure::new(format!("address {address} is larger than HDF5's maximum")));
         }
         let what = if kind == RAW { ReadPurpose::Data } else { ReadPurpose::Structure };
         file.read(address, buffer, what)
@@ -293,12 +293,12 @@ unsafe extern "C" fn write<const L: usize>(
 }
 
 impl File {
-    /// Fills a buffer. Bytes past the end of the file read as zeros, as in files of this machine: libhdf5 has
-    /// checked that the file is as long as it says.
+    /// Fills a buffer. Bytes past the end of the file read as zeros, as in local files: libhdf5 has checked
+    /// that the file is as long as its superblock says.
     fn read(&self, address: u64, buffer: &mut [u8], what: ReadPurpose) -> Result<(), Failure> {
-        let there = usize::try_from(self.relay.size.saturating_sub(address)).unwrap_or(usize::MAX);
-        let (buffer, behind) = buffer.split_at_mut(there.min(buffer.len()));
-        behind.fill(0);
+        let available = usize::try_from(self.relay.size.saturating_sub(address)).unwrap_or(usize::MAX);
+        let (buffer, past_end) = buffer.split_at_mut(available.min(buffer.len()));
+        past_end.fill(0);
         if buffer.len() >= BLOCK_BYTES {
             return self.relay.read(address, buffer, what);
         }

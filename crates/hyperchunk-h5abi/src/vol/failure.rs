@@ -32,8 +32,7 @@ impl From<String> for Failure {
 }
 
 impl From<hyperchunk::Error> for Failure {
-    /// Appends the system's error number, if there is one, with the words that h5py uses to choose its
-    /// exceptions.
+    /// Appends the system's error number, if there is one, in the form by which h5py chooses its exceptions.
     fn from(error: hyperchunk::Error) -> Self {
         let text = error.to_string();
         let number =

@@ -108,7 +108,7 @@ impl LowerAccess {
     }
 }
 
-/// Refuses a name whose links another user could lead anywhere, before anything is written.
+/// Rejects, before anything is written, a name with symbolic links that another user could redirect.
 fn check_links(name: &CStr) -> Outcome<()> {
     if remote::url(name).is_none() {
         hyperchunk::output::target(Path::new(OsStr::from_bytes(name.to_bytes())))?;
@@ -188,7 +188,7 @@ pub(super) unsafe extern "C" fn file_specific<const L: usize>(object: P, args: P
                 return Ok(0);
             }
             // After a native open that failed, HDF5 asks every connector that it finds, and reports the first
-            // failure.
+            // failure, so earlier messages are kept.
             return slot.keep_earlier_errors(|| {
                 let below = LowerAccess::from_access_list(slot, fapl)?;
                 // SAFETY: HDF5 passes a NUL-terminated name.
@@ -224,9 +224,9 @@ pub(super) unsafe extern "C" fn file_specific<const L: usize>(object: P, args: P
     })
 }
 
-/// Returns whether a search for a connector should end here: native HDF5 cannot read the file (it is over a
-/// network, a link to such a file, or a sharded store), and this release passes it to the connector that it
-/// found. If the release does not, the error stack gets advice.
+/// Returns whether HDF5's search for a connector should end here: native HDF5 cannot read the file (it is
+/// over a network, a link to such a file, or a sharded store), and this release passes it to the connector
+/// that it found. If the release does not, adds advice to the error stack.
 fn claims(slot: &Slot, name: &CStr) -> bool {
     let ours = remote::url(name).is_some() || remote::link(name).is_some() || store::is_store_named(name);
     if ours && !slot.registers_found {

@@ -9,11 +9,11 @@ use std::cmp::Ordering;
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::ptr::null_mut;
 
-/// Our information in an access list.
+/// The connector's information in an access list.
 pub(super) struct Info {
     /// The connector below.
     pub(super) vol: Hid,
-    /// Its information, or null.
+    /// The information of the connector below, or null.
     pub(super) under: P,
     pub(super) options: Options,
 }
@@ -50,10 +50,10 @@ impl Info {
     }
 }
 
-/// Frees an information and the information of the connector below.
+/// Frees the information, including the information of the connector below.
 ///
 /// # Safety
-/// It comes from Box::into_raw, and is not used any more.
+/// `info` comes from `Box::into_raw`, and is not used any more.
 unsafe fn release(slot: &Slot, info: *mut Info) {
     // SAFETY: by this function's contract.
     let info = unsafe { Box::from_raw(info) };
@@ -113,7 +113,9 @@ pub(super) unsafe extern "C" fn to_text<const L: usize>(info: P, text: *mut *mut
     enter::<L, _>(-1, |slot| {
         // SAFETY: HDF5 passes an information of ours.
         let info = unsafe { &*info.cast::<Info>() };
-        let Ok(made) = CString::new(info.options.to_string()) else { refuse!("a NUL in the information") };
+        let Ok(made) = CString::new(info.options.to_string()) else {
+            refuse!("the connector information contains a NUL byte")
+        };
         let bytes = made.as_bytes_with_nul();
         // SAFETY: no pointers; the result is checked.
         let copy = unsafe { (slot.library.f.allocate)(bytes.len(), false) }.cast::<c_char>();
@@ -136,7 +138,7 @@ pub(super) unsafe extern "C" fn from_text<const L: usize>(text: Name, info: *mut
             // SAFETY: HDF5 passes a NUL-terminated string.
             some => match unsafe { CStr::from_ptr(some) }.to_str() {
                 Ok(text) => text,
-                Err(_) => refuse!("connector information: not UTF-8"),
+                Err(_) => refuse!("the connector information is not UTF-8"),
             },
         };
         let made = parse(slot, text)?;
@@ -151,7 +153,9 @@ fn parse(slot: &Slot, text: &str) -> Outcome<Info> {
     let vol = slot.connector(options.under_vol)?;
     let mut under = null_mut();
     if !options.under_info.is_empty() {
-        let Ok(inner) = CString::new(options.under_info.as_str()) else { refuse!("a NUL in under_info") };
+        let Ok(inner) = CString::new(options.under_info.as_str()) else {
+            refuse!("under_info contains a NUL byte")
+        };
         // SAFETY: a NUL-terminated string and a live place.
         done(unsafe { (slot.api.info_from_text)(inner.as_ptr(), vol, &raw mut under) })?;
     }

@@ -1,9 +1,10 @@
-//! The VOL connector: native HDF5 for everything except the raw data of datasets in a sharded store.
+//! VOL connector for sharded stores and files over a network. Everything is passed on to native HDF5, except
+//! the raw data of datasets in a sharded store.
 //!
 //! HDF5 passes every call of the application to one callback of [`class`]. An object of ours is a box around
-//! the object of the connector below, which is the native one unless `under_vol` says otherwise. A process
-//! may hold several libhdf5: each has a [`slot`], its own functions, and callbacks of its own, which are the
-//! same code with another constant.
+//! the object of the connector below, which is native HDF5 unless `under_vol` says otherwise. A process may
+//! contain several libhdf5: each has a [`slot`] with its own functions, and its own instances of the
+//! callbacks, which are generic over the slot's number.
 //!
 //! **Invariant:** messages that a failed call left on the error stack stay there: HDF5 calls for cleaning up
 //! go through [`slot::Slot::keep_errors`].

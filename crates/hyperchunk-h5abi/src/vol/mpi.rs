@@ -1,7 +1,7 @@
 //! MPI as the program has loaded it, and the functions that only a libhdf5 built with MPI has.
 //!
 //! Nothing is linked: the functions are looked up in the scope of that libhdf5. A communicator is an `int` in
-//! MPICH and a pointer in Open MPI: here it is a word, which is passed in the same register.
+//! MPICH and a pointer in Open MPI; here it is a machine word, which is passed in the same register.
 
 use super::failure::{Failure, Outcome, done, refuse};
 use super::slot::{PropertyList, Slot};
@@ -12,7 +12,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-/// A communicator, or a datatype.
+/// A communicator or datatype of MPI.
 type Word = usize;
 
 functions! {
@@ -26,7 +26,7 @@ functions! {
 }
 
 functions! {
-    /// The functions of MPI by which ranks agree.
+    /// MPI functions with which ranks agree.
     Calls:
     size = "MPI_Comm_size": fn(Word, *mut c_int) -> c_int;
     rank = "MPI_Comm_rank": fn(Word, *mut c_int) -> c_int;
@@ -66,7 +66,7 @@ pub(super) struct Ranks {
     communicator: Word,
     pub(super) size: u32,
     rank: u32,
-    /// The access list with which they opened it.
+    /// The access list with which the ranks opened the file.
     list: Option<PropertyList>,
     /// See [`Ranks::independent`].
     transfer: Mutex<Option<PropertyList>>,
@@ -114,7 +114,7 @@ impl Ranks {
         Ok(Some(Ranks { slot, calls, byte, communicator, size, rank, list, transfer: Mutex::default() }))
     }
 
-    /// Returns whether this is the rank that decides.
+    /// Returns whether this is rank 0, which decides for all ranks.
     pub(super) fn is_first(&self) -> bool {
         self.rank == 0
     }
@@ -139,14 +139,14 @@ impl Ranks {
         Ok(list)
     }
 
-    /// Returns a copy of the access list with which they opened the file.
+    /// Returns a copy of the access list with which the ranks opened the file.
     pub(super) fn list(&self) -> Outcome<Option<PropertyList>> {
         self.list.as_ref().map(|list| PropertyList::copy(self.slot, list.id)).transpose()
     }
 
-    /// Returns a transfer list without collective transfers, if `dxpl` requests them, since a file of one
-    /// rank alone has none. It is kept until the next call, because HDF5 writes to it when the transfer has
-    /// ended.
+    /// Returns a copy of the transfer list `dxpl` without collective transfers, if `dxpl` requests them,
+    /// since the file of a single rank has none. The copy is kept until the next call, because HDF5 writes to
+    /// it when the transfer has ended.
     pub(super) fn independent(&self, dxpl: Hid) -> Outcome<Option<Hid>> {
         let Some(lists) = self.slot.mpi() else { return Ok(None) };
         let mut mode = INDEPENDENT;
@@ -207,7 +207,7 @@ impl Ranks {
         succeeded("MPI_Allgather", status)?;
         let Some(first) = all.iter().position(|failed| *failed != 0) else { return mine };
         let first = u32::try_from(first).unwrap_or(0);
-        let why = mine.as_ref().err().map(|why| why.text().unwrap_or("HDF5 says why there"));
+        let why = mine.as_ref().err().map(|why| why.text().unwrap_or("see HDF5's error stack on that rank"));
         let why = self.broadcast_bytes(first, why.unwrap_or_default().as_bytes())?;
         match mine {
             Err(error) => Err(error),
@@ -222,7 +222,7 @@ impl Ranks {
 impl Drop for Ranks {
     fn drop(&mut self) {
         if !self.are_there() {
-            // The communicator was freed already.
+            // MPI was finalized: the communicator was freed already, and the lists must not be closed.
             let transfer = self.transfer.get_mut().unwrap_or_else(PoisonError::into_inner).take();
             for list in self.list.take().into_iter().chain(transfer) {
                 list.into_id();
@@ -251,7 +251,7 @@ fn byte(slot: &Slot, calls: &Calls) -> Outcome<Word> {
     if !["MPICH", "Intel", "MVAPICH"].iter().any(|known| name.contains(known)) {
         let name = name.lines().next().unwrap_or_default();
         refuse!(
-            "cannot make a store with this MPI: expected MPICH, Open MPI or one of their kind, got {name}"
+            "cannot create a store with this MPI library: expected MPICH, Open MPI or a derivative, got {name}"
         )
     }
     // SAFETY: an all-zero Dl_info is valid, and dladdr accepts any address.

@@ -21,21 +21,21 @@ pub(super) struct Object {
     pub(super) under: P,
     /// The connector below.
     pub(super) vol: Hid,
-    /// The store that it belongs to, if any.
+    /// The store to which the object belongs, if any.
     pub(super) file: Option<Arc<OpenStore>>,
-    /// The dataset of the store, if it is one.
+    /// The dataset of the store, if the object is one.
     pub(super) dataset: Option<Box<StoreDataset>>,
-    /// The locations of its sources, if it is a virtual dataset.
+    /// The locations of the dataset's sources, if the object is a virtual dataset.
     pub(super) sources: Option<Sources>,
-    /// True if the library calls us when it is closed. Objects that the library wraps for itself are dropped
-    /// without a call.
+    /// True if the library calls us when the object is closed. Objects that the library wraps for its own use
+    /// are dropped without a call.
     told: bool,
 }
 
 thread_local! {
-    /// True while the library creates an object for itself.
+    /// True while the library creates an object for its own use.
     static WRAPS_INTERNALLY: Cell<bool> = const { Cell::new(false) };
-    /// True if the library was just given a file for which it will make an identifier.
+    /// True if the library has just received a file for which it will create an identifier.
     static FILE_REQUESTED: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -44,7 +44,7 @@ pub(super) fn set_file_requested(given: bool) {
     FILE_REQUESTED.set(given);
 }
 
-/// Runs a call in which the library wraps a file for itself.
+/// Runs a call in which the library wraps a file for its own use.
 pub(super) fn wrap_internally<T>(call: impl FnOnce() -> T) -> T {
     WRAPS_INTERNALLY.set(true);
     let result = call();
@@ -149,8 +149,9 @@ impl Object {
         Ok(Object::wrap(under, vol, file, None))
     }
 
-    /// Closes the lower object, then frees ours. With the last object of a store's file its writer ends. If
-    /// that fails, the application gets the error and may close again; objects that were closed stay closed.
+    /// Closes the lower object, then frees ours. When the last object of a store's file is closed, the writer
+    /// ends. If that fails, the application gets the error and may close again; objects that were closed stay
+    /// closed.
     ///
     /// # Safety
     /// As for [`Object::from_pointer`]; after success it is not used any more.

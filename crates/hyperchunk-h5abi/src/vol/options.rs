@@ -1,7 +1,7 @@
 //! The connector's information string, which follows the name in `HDF5_VOL_CONNECTOR`.
 //!
-//! Items are separated by `;`, `,` or white space: `store;fsync=never`. An existing store needs no item: it
-//! is recognised. `store` makes new files stores.
+//! Items are separated by `;`, `,` or white space: `store;fsync=never`. Existing stores are recognised
+//! without any item; `store` makes new files stores.
 
 use super::failure::{Outcome, refuse};
 use std::fmt;
@@ -37,7 +37,7 @@ pub(super) struct Options {
     pub(super) command: Option<String>,
     /// The value of the connector below; 0 is the native one.
     pub(super) under_vol: i32,
-    /// Its information string.
+    /// The information string of the connector below.
     pub(super) under_info: String,
 }
 

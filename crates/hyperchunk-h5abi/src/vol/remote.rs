@@ -75,10 +75,12 @@ pub(super) fn resolve(below: &LowerAccess, name: &CStr) -> Outcome<Option<CStrin
     }
     let Some(target) = link(name) else { return Ok(None) };
     let target = CString::new(target).ok().filter(|target| url(target).is_some());
-    let Some(target) = target else { refuse!("{} is a link to what is no URL", name.to_string_lossy()) };
+    let Some(target) = target else {
+        refuse!("{} is a link whose target is not a URL", name.to_string_lossy())
+    };
     if !below.options.links {
         refuse!(
-            "{} is a link to {}: with `links` behind the connector's name, links are followed",
+            "{} is a link to {}: to follow links, add `links` after the connector's name",
             name.to_string_lossy(),
             redact(&target.to_string_lossy())
         )
@@ -127,7 +129,7 @@ fn command(option: Option<&str>) -> Outcome<PathBuf> {
         let found = if path.components().count() == 1 { find_in_path(&path) } else { Some(path.clone()) };
         let Some(found) = found.filter(|path| is_program(path)) else {
             refuse!(
-                "the command for files over a network, {}, is not there or no program: {VARIABLE}, or `command=…` behind the connector's name, names `hyperchunk` of this release",
+                "cannot read files over a network: the command {} does not exist or is not executable; set {VARIABLE}, or `command=…` after the connector's name, to `hyperchunk` of this release",
                 path.display()
             )
         };
@@ -136,7 +138,7 @@ fn command(option: Option<&str>) -> Outcome<PathBuf> {
     let own = Programs::find().ok().and_then(|programs| programs.command());
     let Some(found) = own.or_else(|| find_in_path(Path::new(COMMAND))) else {
         refuse!(
-            "files over a network need the command `{COMMAND}`, which is neither beside this plugin nor in PATH: install it (pip install hyperchunk), or name it in {VARIABLE}, or as `command=…` behind the connector's name"
+            "files over a network need the command `{COMMAND}`, which is neither beside this plugin nor in PATH: install it (pip install hyperchunk), or name it in {VARIABLE}, or as `command=…` after the connector's name"
         )
     };
     Ok(found)
@@ -154,9 +156,9 @@ fn is_program(path: &Path) -> bool {
     path.metadata().is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
 }
 
-/// Returns the URL that libhdf5 means by the name of another file to which a file over a network points (an
-/// external link, a virtual dataset). It must be in the same folder or below it. libhdf5 takes URLs for
-/// relative paths, and also looks in other places, none of which belongs to a file over a network.
+/// Returns the URL of another file to which a file over a network refers by `name` (an external link, a
+/// virtual dataset). That file must be in the same folder or below it. libhdf5 takes URLs for relative paths,
+/// and also tries other paths, none of which belongs to a file over a network.
 pub(super) fn resolve_sibling(base: &str, name: &str) -> Option<String> {
     let end = base.find(['?', '#']).filter(|_| is_web(base)).unwrap_or(base.len());
     let folder = base.get(..base.get(..end)?.rfind('/')?.checked_add(1)?)?;

@@ -29,15 +29,16 @@ pub(super) struct Slot {
     number: usize,
     /// The driver of files over a network, or -1 before the first use.
     driver: AtomicI64,
-    /// The error of a file that could not be read, to which a file over a network points.
+    /// The error of a file that could not be read, to which a file over a network refers.
     unreachable: Mutex<Option<String>>,
+    /// True if `unreachable` was set in this call.
     noted: AtomicBool,
     /// True if a file found by a search for a connector is registered with the connector that opened it. HDF5
     /// 2.0 to 2.2 register it with the native one, which takes our object for its own and crashes.
     pub(super) registers_found: bool,
     /// Identifiers of other connectors below ours, by value; one reference each until the library closes.
     others: Mutex<Vec<(c_int, Hid)>>,
-    /// Its MPI functions, if it was built with MPI.
+    /// The library's MPI functions, if it was built with MPI.
     mpi: OnceLock<Option<mpi::Lists>>,
 }
 
@@ -110,7 +111,7 @@ pub(super) fn class_for(library: &'static Library) -> Result<*const Class> {
 pub(super) fn slot<const L: usize>() -> &'static Slot {
     match TABLE.get(L).and_then(OnceLock::get) {
         Some(slot) => slot,
-        None => unreachable!("a callback of a class that nobody has"),
+        None => unreachable!("a callback of a class that was not handed out"),
     }
 }
 
@@ -174,8 +175,8 @@ impl Slot {
         self.driver.store(id, Ordering::Relaxed);
     }
 
-    /// Records the error of a file to which a file over a network points, because libhdf5 treats a source of
-    /// a virtual dataset that it cannot open as missing. For [`Slot::reached`], until the next call.
+    /// Records, until the next call, the error of a file to which a file over a network refers, for
+    /// [`Slot::reached`]: libhdf5 treats a source of a virtual dataset that it cannot open as missing.
     pub(super) fn note_unreachable(&self, why: String) {
         *self.unreachable.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
         self.noted.store(true, Ordering::Relaxed);
@@ -219,7 +220,8 @@ impl Slot {
         }
     }
 
-    /// Runs HDF5 calls that clean up. Any other call would clear the error stack, and errno with it.
+    /// Runs HDF5 calls that clean up, and keeps the error stack. Otherwise they would clear it, and errno
+    /// with it.
     pub(super) fn keep_errors<T>(&self, clean_up: impl FnOnce() -> T) -> T {
         // SAFETY: takes the current stack as a stack of its own.
         let errors = unsafe { (self.api.error_take)() };
@@ -265,7 +267,7 @@ impl Slot {
         }
     }
 
-    /// Runs a body that HDF5 calls after a failure to try an alternative: the earlier errors stay.
+    /// Runs `body`, which HDF5 calls after a failure to try an alternative, and keeps the earlier errors.
     pub(super) fn keep_earlier_errors<T>(&self, body: impl FnOnce() -> T) -> T {
         // SAFETY: takes the current stack as a stack of its own, and counts it.
         let (errors, earlier) = unsafe {
@@ -283,7 +285,7 @@ impl Slot {
         result
     }
 
-    /// Clears identifiers when the library closes; they are meaningless to the next one.
+    /// Forgets the identifiers when the library closes, which invalidates them.
     pub(super) fn forget(&self) {
         self.native.store(-1, Ordering::Relaxed);
         self.driver.store(-1, Ordering::Relaxed);
@@ -293,7 +295,7 @@ impl Slot {
     }
 }
 
-/// Guard that closes a property list on drop and keeps the error stack.
+/// A property list that is closed on drop, without a change to the error stack.
 pub(super) struct PropertyList {
     pub(super) slot: &'static Slot,
     pub(super) id: Hid,
@@ -309,7 +311,7 @@ impl PropertyList {
 }
 
 impl PropertyList {
-    /// Returns its identifier, which the caller must close.
+    /// Returns the identifier, which the caller must close.
     pub(super) fn into_id(self) -> Hid {
         let id = self.id;
         std::mem::forget(self);

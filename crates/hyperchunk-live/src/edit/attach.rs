@@ -1,7 +1,7 @@
 //! Attaching a function to a file.
 //!
-//! The source is parsed, its inputs are found, it is loaded in the sandbox, signed, and stored. All outputs are one
-//! commit, so an interrupted attach leaves the file as it was.
+//! The source is parsed, its inputs are found, it is loaded in the sandbox, signed, and stored. All outputs
+//! are one commit, so an interrupted attach leaves the file as it was.
 
 use super::attributes::{self as attributes_given, Value};
 use super::dimensions;
@@ -83,7 +83,7 @@ pub struct AttachedDataset {
 /// Attaches a program to the file at `path`, once for each output.
 ///
 /// # Errors
-/// `Syntax` for a source or description that cannot be understood, `NotFound`, `Exists` (without
+/// `Syntax` for a source or description that cannot be parsed, `NotFound`, `Exists` (without
 /// [`overwrite`](Options::overwrite)), `Failed` with a compiler's message, `Key` without a signing key, `Io`.
 pub fn attach(
     path: &Path,
@@ -93,7 +93,7 @@ pub fn attach(
 ) -> Result<Vec<AttachedDataset>> {
     let program = source::read(program, options.backend)?;
     if program.module.is_none() && !options.inputs.is_empty() {
-        fail!(Syntax, "inputs are given for WebAssembly modules only; of a source they are found")
+        fail!(Syntax, "inputs can be named only for WebAssembly modules; in a source they are found")
     }
     let specs = outputs.iter().map(|o| OutputSpec::parse(o)).collect::<Result<Vec<_>>>()?;
     attach_source(path, program, &specs, options)
@@ -202,7 +202,7 @@ pub(super) fn attach_source(
             None => Vec::new(),
         };
         if output.dims.contains(&0) && maximum.is_empty() {
-            let text = "it would have no elements, as its inputs have none; one that grows with them (`--maxshape inputs`) may begin so";
+            let text = "it would have no elements, since its inputs have none; only a dataset that grows with them (`--maxshape inputs`) may start like that";
             return Err(Error::new(ErrorKind::Syntax, text).about(output.name.clone()));
         }
         let bounds = if maximum.is_empty() { &output.dims } else { &maximum };
@@ -263,14 +263,15 @@ struct BlockShape {
     maximum: Vec<u64>,
 }
 
-/// Returns a function's needs beyond its inputs, from the calls in its source or the imports of its module.
+/// Returns a function's requirements in addition to its inputs, from the calls in its source or the imports
+/// of its module.
 fn needs(backend: Backend, scan: &Scan, compiled: Option<&CompiledForm>, seed: Option<u64>) -> Result<Needs> {
     if let Some(seed) = seed
         && (!backend.has_worker() || backend == Backend::Cuda || seed > MAX_SEED)
     {
         fail!(
             Syntax,
-            "a seed of {seed}: programs on a processor have one, and none is larger than {MAX_SEED}"
+            "a seed of {seed}: only programs that run on a processor have a seed, of at most {MAX_SEED}"
         )
     }
     let module = match (backend, compiled) {

@@ -30,7 +30,7 @@ const RESERVED: [&str; 6] =
 /// `Syntax`.
 pub fn parse(text: &str) -> Result<(String, Value)> {
     let Some((name, value)) = text.split_once('=').filter(|(name, _)| !name.is_empty()) else {
-        fail!(Syntax, "write an attribute as NAME=VALUE, for example units=K, and not {:?}", escape(text, 80))
+        fail!(Syntax, "write an attribute as NAME=VALUE, for example units=K, got {:?}", escape(text, 80))
     };
     let quoted = value.strip_prefix('"').and_then(|v| v.strip_suffix('"'));
     let number =
@@ -52,13 +52,13 @@ pub(super) fn check(attributes: &[(String, Value)]) -> Result<()> {
     for (number, (name, value)) in attributes.iter().enumerate() {
         let shown = escape(name, 80);
         if name.is_empty() || name.contains('\0') || RESERVED.contains(&name.as_str()) {
-            fail!(Syntax, "{shown:?} cannot be the name of an attribute that is given")
+            fail!(Syntax, "{shown:?} is reserved, or not a valid name of an attribute")
         }
         if attributes.iter().take(number).any(|(other, _)| other == name) {
             fail!(Syntax, "attribute {shown:?} is given twice")
         }
         if matches!(value, Value::Text(text) if text.contains('\0') || text.len() > 60_000) {
-            fail!(Syntax, "attribute {shown:?} has a zero in it, or more than 60,000 bytes")
+            fail!(Syntax, "attribute {shown:?} contains a NUL, or more than 60,000 bytes")
         }
     }
     Ok(())

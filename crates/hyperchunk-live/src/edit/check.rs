@@ -27,7 +27,7 @@ pub struct CheckResult {
 pub fn check(path: &Path, entry: &Entry) -> CheckResult {
     let chunks = match (&entry.legacy, &entry.record) {
         (Some(legacy), _) if legacy.signer == Signer::Broken => {
-            Err(Error::new(ErrorKind::Invalid, "it was written by HDF5-UDF, and its signature does not hold"))
+            Err(Error::new(ErrorKind::Invalid, "it was written by HDF5-UDF, and its signature is invalid"))
         }
         (Some(_), _) => Ok(1),
         (None, Ok((record, _))) => verify_stubs(path, &entry.path, record, &entry.json),
@@ -83,7 +83,7 @@ pub fn named_key(key: &str, profile: &str) -> Result<KnownKey> {
     if let Ok((file, dataset)) = split_target(key) {
         return match find(Path::new(file), dataset)?.key()? {
             Some(public) => Ok(KnownKey::new(&public, profile)),
-            None => Err(Error::new(ErrorKind::NotFound, "nobody signed it").about(key)),
+            None => Err(Error::new(ErrorKind::NotFound, "it is not signed").about(key)),
         };
     }
     let Ok(fingerprint) = Fingerprint::parse(key) else {

@@ -22,10 +22,10 @@ const USER_BYTES: usize = 16;
 const MAX_REFERENCES: usize = 1 << 20;
 const MAX_DIMENSIONS: usize = 32;
 
-/// The scales of each dimension: addresses.
+/// The addresses of the scales of each dimension.
 pub(super) type Scales = Vec<Vec<u64>>;
 
-/// An element of `REFERENCE_LIST`.
+/// An element of `REFERENCE_LIST`: a dataset that uses the scale.
 #[derive(Clone, Copy)]
 struct User {
     dataset: u64,
@@ -132,10 +132,12 @@ pub(super) fn forget(opened: &OpenFile, dataset: NodeId) -> Result<()> {
     Ok(())
 }
 
-/// Changes the list of datasets in a scale.
+/// Changes the list of datasets that use a scale.
 fn change(file: &Writer, scale: u64, with: impl FnOnce(&mut Vec<User>)) -> Result<()> {
     let scale = file.edited_object(scale);
-    let scale = scale.ok_or_else(|| Error::new(ErrorKind::Invalid, "a dimension scale that is not there"))?;
+    let scale = scale.ok_or_else(|| {
+        Error::new(ErrorKind::Invalid, "there is no object at the address of a dimension scale")
+    })?;
     let old = file.attribute(scale, USERS.as_bytes()).map_err(engine)?;
     let mut users = match &old {
         Some(attribute) => read_users(attribute)?,
@@ -157,8 +159,12 @@ fn change(file: &Writer, scale: u64, with: impl FnOnce(&mut Vec<User>)) -> Resul
 }
 
 fn read_users(attribute: &Attribute) -> Result<Vec<User>> {
-    let unknown =
-        || Error::new(ErrorKind::Unsupported, format!("a dimension scale whose {USERS} is of another type"));
+    let unknown = || {
+        Error::new(
+            ErrorKind::Unsupported,
+            format!("the {USERS} of a dimension scale has an unexpected datatype"),
+        )
+    };
     let Class::Compound { members } = &attribute.datatype.class else { return Err(unknown()) };
     let member = |name: &str| members.iter().find(|member| member.name.as_bytes() == name.as_bytes());
     let (Some(dataset), Some(dimension)) = (member("dataset"), member("dimension")) else {
@@ -170,7 +176,11 @@ fn read_users(attribute: &Attribute) -> Result<Vec<User>> {
     }
     let size = usize::try_from(attribute.datatype.size).unwrap_or(usize::MAX).max(1);
     if attribute.data.len() / size > MAX_REFERENCES {
-        fail!(Limit, "a dimension scale of {} datasets", attribute.data.len() / size)
+        fail!(
+            Limit,
+            "a dimension scale has {} datasets, over the limit of {MAX_REFERENCES}",
+            attribute.data.len() / size
+        )
     }
     let part = |element: &[u8], member: &Member| {
         let start = usize::try_from(member.offset).ok()?;

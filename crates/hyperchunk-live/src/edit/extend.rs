@@ -45,7 +45,7 @@ fn grow(
     to: Option<&[u64]>,
 ) -> Result<ExtendedDataset> {
     if record.maximum.is_empty() {
-        fail!(Invalid, "it does not grow; attach it with --maxshape for one that does")
+        fail!(Invalid, "it cannot grow; attach it again with --maxshape")
     }
     let file = open(path, true)?;
     let dims = match to {
@@ -56,7 +56,7 @@ fn grow(
     if dims.len() != before.len() || dims.iter().zip(before).any(|(now, before)| now < before) {
         fail!(
             Invalid,
-            "it has the shape {} and cannot become {}: live datasets grow only; attach it anew",
+            "it has the shape {} and cannot become {}: live datasets can only grow; attach it again",
             resolution(before),
             resolution(&dims)
         )
@@ -96,7 +96,7 @@ fn shape_of_inputs(file: &File, record: &Record) -> Result<Vec<u64>> {
         Some(shape) => Ok(shape.iter().zip(&record.maximum).map(|(d, most)| *d.min(most)).collect()),
         None => fail!(
             Invalid,
-            "it has no input of its own shape that says how large it is; give the shape, with --to"
+            "it has no input of its own shape to which it could grow; give the shape with --to"
         ),
     }
 }

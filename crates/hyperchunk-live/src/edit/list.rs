@@ -183,7 +183,7 @@ fn entry(object: &Object, name: &str) -> Result<Option<Entry>> {
     }))
 }
 
-/// Makes an entry from the data that HDF5-UDF wrote into a dataset's only chunk.
+/// Returns the entry of a dataset of HDF5-UDF, from its only chunk.
 fn legacy_entry(path: String, stub_bytes: u64, chunk: &[u8]) -> Entry {
     let parsed = LegacyDataset::parse(chunk);
     let profile = parsed.as_ref().map_err(Clone::clone).and_then(LegacyDataset::profile);

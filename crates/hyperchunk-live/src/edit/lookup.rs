@@ -37,8 +37,8 @@ pub(super) fn dataset(file: &File, path: &str) -> Result<Dataset> {
     found.map_err(|error| to_udf_error(&error))
 }
 
-/// Looks up an input: a dataset, or an attribute by a name of the form `object@attribute`. Adds a dataset's layout
-/// to `stored`.
+/// Looks up an input: a dataset, or an attribute by a name of the form `object@attribute`. Adds a dataset's
+/// layout to `stored`.
 pub(super) fn look_up(
     file: &File,
     backend: Backend,
@@ -83,9 +83,9 @@ fn input_type(backend: Backend, datatype: &hyperchunk::model::Datatype) -> Resul
     match expression::number(datatype) {
         Some((kind, number)) => Ok((number.into(), Some(kind))),
         None => {
-            // The reason, if it is none that functions can use either.
+            // Reports the reason if functions cannot use the datatype either.
             inputs::memory_type(datatype)?;
-            fail!(Unsupported, "its datatype is no number, and expressions compute with numbers only")
+            fail!(Unsupported, "its datatype is not a number, and expressions compute with numbers only")
         }
     }
 }

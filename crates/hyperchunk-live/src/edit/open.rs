@@ -8,7 +8,7 @@ use hyperchunk::{ErrorKind as EngineKind, File, OpenOptions};
 use hyperchunk_udf::error::{Error, ErrorKind, Result};
 use std::path::Path;
 
-/// An open file, as it was when it was opened; and its edit, if it is edited.
+/// A snapshot of a file from when it was opened, and its edit, if it is edited.
 pub(super) struct OpenFile {
     pub(super) file: File,
     writer: Option<Writer>,
@@ -49,7 +49,7 @@ pub(super) fn open(path: &Path, write: bool) -> Result<OpenFile> {
     let about = |e: Error| e.about(path.display().to_string());
     match std::fs::metadata(path) {
         Ok(meta) if meta.is_file() => {}
-        Ok(_) => return Err(about(Error::new(ErrorKind::Io, "is not a file"))),
+        Ok(_) => return Err(about(Error::new(ErrorKind::Io, "is not a regular file"))),
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
             return Err(about(Error::new(ErrorKind::NotFound, "there is no such file")));
         }
@@ -77,15 +77,15 @@ fn in_words(error: &hyperchunk::Error) -> Error {
         }
         (EngineKind::Locked, _) => "another program has it open: close it there, or wait, then try again",
         (_, Some(Obstacle::ReadOnlyFileSystem)) => {
-            "it is on a file system that can only be read: copy the file to where it can be changed"
+            "it is on a read-only file system: copy the file to a writable one"
         }
         (_, Some(Obstacle::Permission)) => {
-            "you may not open it so: look at who owns it, and at its permissions"
+            "you have no permission to open it like this: check its owner and its permissions"
         }
         (EngineKind::Truncated, _) => {
-            "it is cut short: parts of it are missing; copy it again from where it came from"
+            "it is cut short: parts of it are missing; copy it again from its source"
         }
-        (EngineKind::NotHdf5, _) => "it is no HDF5 file",
+        (EngineKind::NotHdf5, _) => "it is not an HDF5 file",
         _ => {
             let error = to_udf_error(error);
             return Error::new(error.kind(), error.message().to_owned());

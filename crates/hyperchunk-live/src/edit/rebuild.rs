@@ -37,7 +37,7 @@ pub fn rebuild(path: &Path, dataset: &str, take_over: bool) -> Result<AttachedDa
         return Err(about(Error::new(
             ErrorKind::Refused,
             format!(
-                "it is signed by {who}, and rebuilt it would be signed by you: look at what it does (hyperchunk udf show --source), then add --take-over"
+                "it is signed by {who}, and rebuilding would sign it with your key: look at what it does (hyperchunk udf show --source), then add --take-over"
             ),
         )));
     }
@@ -46,7 +46,7 @@ pub fn rebuild(path: &Path, dataset: &str, take_over: bool) -> Result<AttachedDa
         return Err(about(Error::new(
             ErrorKind::Unsupported,
             format!(
-                "it has grown to the very shape of {name:?}, which is read whole, and a record of that shape could not tell so: let it grow further, then rebuild it"
+                "it has grown to the shape of {name:?}, which is read whole, but would be read in blocks by a record of that shape: let it grow further, then rebuild it"
             ),
         )));
     }
@@ -78,7 +78,7 @@ pub fn rebuild(path: &Path, dataset: &str, take_over: bool) -> Result<AttachedDa
     } else if record.backend.has_worker() {
         try_record(&record, &programs).map_err(about)?;
     }
-    // The signature also covers the present origin of the inputs.
+    // The signature also covers the current sources of the inputs.
     {
         let file = open(path, false).map_err(about)?;
         sources::add(&file.file, &mut record).map_err(about)?;
@@ -120,7 +120,7 @@ fn write(path: &Path, dataset: &str, record: &Record, bytes: &[u8]) -> Result<()
     let found = lookup::dataset(&file.file, dataset)?;
     let words = plan::client_data(&found);
     if words.and_then(|words| words.get(1..)) != Some(&record.id.to_words()[..]) {
-        fail!(Invalid, "its record is another live dataset's")
+        fail!(Invalid, "its record belongs to another live dataset")
     }
     let writer = file.writer()?.dataset(file.node(found.object().address())?);
     store::write(&writer.map_err(|error| to_udf_error(&error))?, record, bytes)?;

@@ -26,7 +26,7 @@ pub(super) fn read(program: Program<'_>, wanted: Option<Backend>) -> Result<Sour
         }
         Program::Expression(text) => {
             let (backend, shown) = (Backend::Expression, "the expression".to_owned());
-            return Ok(given(backend, text.to_owned(), None, shown));
+            return Ok(source_text(backend, text.to_owned(), None, shown));
         }
     };
     let shown = path.display().to_string();
@@ -41,15 +41,15 @@ pub(super) fn read(program: Program<'_>, wanted: Option<Backend>) -> Result<Sour
     };
     let bytes = read_file(path)?;
     if backend == Backend::Wasm && is(path, "wasm") {
-        return Ok(given(backend, String::new(), Some(bytes), shown));
+        return Ok(source_text(backend, String::new(), Some(bytes), shown));
     }
     match String::from_utf8(bytes) {
-        Ok(source) => Ok(given(backend, source, None, shown)),
+        Ok(source) => Ok(source_text(backend, source, None, shown)),
         Err(_) => Err(Error::new(ErrorKind::Syntax, "the source is not UTF-8 text").about(shown)),
     }
 }
 
-fn given(backend: Backend, text: String, module: Option<Vec<u8>>, shown: String) -> SourceText {
+fn source_text(backend: Backend, text: String, module: Option<Vec<u8>>, shown: String) -> SourceText {
     SourceText { backend, text, module, shown, keep_attributes: false }
 }
 
@@ -57,8 +57,8 @@ fn is(path: &Path, extension: &str) -> bool {
     path.extension().is_some_and(|e| e.eq_ignore_ascii_case(extension))
 }
 
-/// Returns the datasets of a module: the names in the module, or else the described outputs, and the given
-/// inputs.
+/// Returns the datasets of a module: the names in the module, or else the described outputs, and the user's
+/// `inputs`.
 pub(super) fn named(module: &[u8], specs: &[OutputSpec], inputs: &[String]) -> Result<Scan> {
     let wasm::Module { datasets: mut names, seed, clock } = wasm::check(module)?;
     if names.is_empty() {
@@ -89,8 +89,8 @@ pub(super) fn compile<'a>(
     }
 }
 
-/// Checks that the datasets match a CUDA source's parameters. Runs before compiling, so that messages speak
-/// of the file.
+/// Checks that the datasets match a CUDA source's parameters. Runs before compiling, so that messages name
+/// the file's datasets.
 pub(super) fn check_cuda(source: &str, resolved: &FunctionDatasets) -> Result<()> {
     let dataset = |name, datatype, dims, output| cuda::Dataset { name, datatype, dims, start: &[], output };
     let outputs = resolved.outputs.iter().map(|o| dataset(&o.name, &o.datatype, &o.dims, true));

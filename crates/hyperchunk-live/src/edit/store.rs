@@ -19,8 +19,8 @@ use hyperchunk_udf::stub::{RecordDigest, RecordLocation, Stub};
 /// Maximum size in bytes of a record stored as a fixed string in the object header; a larger one is stored in
 /// the file's heap.
 const MAX_COMPACT_BYTES: usize = 60_000;
-/// Name of the filter, as the plugin registers it. HDF5 1.10 copies the messages of a filter without a name into too
-/// little memory if it has the plugin.
+/// Name of the filter, as the plugin registers it. HDF5 1.10 copies the messages of a filter without a name
+/// into too little memory if it has the plugin.
 const FILTER_NAME: &str = "hyperchunk live dataset (UDF)";
 /// Number of stubs that are written at once.
 const BATCH_STUBS: usize = 4096;
@@ -41,7 +41,7 @@ pub(super) fn store(
     let path = absolute(&record.output.name);
     let taken = taken(opened, &path)?;
     if taken && !options.overwrite {
-        fail!(Exists, "there is something of this name already; --overwrite replaces it")
+        fail!(Exists, "an object of this name already exists; --overwrite replaces it")
     }
     let chunks = record.output.dims.iter().zip(&record.chunk).map(|(&d, &c)| d.div_ceil(c)).product();
     let json = String::from_utf8_lossy(&bytes).into_owned();
@@ -82,7 +82,7 @@ fn taken(opened: &OpenFile, path: &str) -> Result<bool> {
     }
 }
 
-/// Makes the dataset, without a name.
+/// Creates the dataset, without a name.
 fn create(file: &Writer, record: &Record) -> Result<DatasetWriter> {
     let datatype = types::file_type(&record.output.datatype)?;
     let dims = record.output.dims.clone();
@@ -90,15 +90,15 @@ fn create(file: &Writer, record: &Record) -> Result<DatasetWriter> {
     let max = max.iter().map(|max| (*max != UNLIMITED).then_some(*max)).collect();
     let id = record.id.to_words();
     let parameters = vec![CLIENT_DATA_VERSION, id[0], id[1], id[2], id[3]];
-    let number =
-        u16::try_from(FILTER_ID).map_err(|_| Error::new(ErrorKind::Worker, "the filter's number"))?;
+    let number = u16::try_from(FILTER_ID)
+        .map_err(|_| Error::new(ErrorKind::Worker, "the filter's number has more than 16 bits"))?;
     let filter = Filter { id: number, name: Some(FILTER_NAME.into()), optional: false, parameters };
     let mut options = DatasetOptions::new(datatype, Dataspace::Simple { dims, max })
         .with_layout(NewLayout::Chunked(record.chunk.clone()))
         .with_pipeline(vec![filter]);
     if !record.maximum.is_empty() {
-        // HDF5 calls the filter of such a dataset before it resizes it: new chunks would have no stubs, and read
-        // as zeros. The filter refuses.
+        // HDF5 calls the filter of such a dataset before it resizes it: new chunks would have no stubs, and
+        // read as zeros. The filter refuses.
         options.fill.time = FillTime::Allocation;
     }
     file.create_dataset(NodeId::ROOT, b"", options).map_err(engine)

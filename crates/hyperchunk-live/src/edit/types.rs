@@ -9,14 +9,16 @@ use hyperchunk_udf::error::Result;
 /// Maximum number of named values of an enumeration.
 const MAX_VALUES: usize = 1 << 16;
 
-/// Returns the type in the file of an output, equal to its type in memory. Strings follow C and HDF5-UDF: they end
-/// with a zero if there is room for it.
+/// Returns the type in the file of an output, equal to its type in memory. Strings follow C and HDF5-UDF:
+/// they end with a zero if there is room for it.
 pub(super) fn file_type(datatype: &Element) -> Result<Datatype> {
     Ok(match datatype {
         Element::Number(element) => number(*element).1,
         Element::Half => Datatype::ieee(2, ByteOrder::Little),
         Element::Bool | Element::Enum(_) => {
-            let Some((base, names)) = datatype.names() else { fail!(Worker, "no enumeration") };
+            let Some((base, names)) = datatype.names() else {
+                fail!(Worker, "the datatype is not an enumeration")
+            };
             let base = number(base).1;
             let size = usize::try_from(base.size).unwrap_or(usize::MAX);
             let member = |(name, value): &(&str, i128)| EnumMember {
@@ -53,8 +55,8 @@ pub(super) fn file_type(datatype: &Element) -> Result<Datatype> {
     })
 }
 
-/// Returns the output type that is stored like a dataset of this type, except for byte order and layout; `None` for
-/// types that outputs cannot have.
+/// Returns the output type that is stored like a dataset of this type, except for byte order and layout;
+/// `None` for types that outputs cannot have.
 pub(super) fn stored_type(datatype: &Datatype) -> Option<Element> {
     match &datatype.class {
         Class::Float(_) if datatype.size == 2 => {

@@ -33,8 +33,8 @@ pub(super) fn verify_stubs(path: &Path, dataset: &str, record: &Record, json: &s
     for chunk in chunk_numbers(&record.output.dims, &record.chunk) {
         let wrong = |e: Error| Error::new(ErrorKind::Invalid, format!("chunk {chunk:?}: {e}"));
         let bytes = stored(&found, chunks.get(&*chunk).copied()).map_err(wrong)?;
-        let (stub, behind) = Stub::split(&bytes).map_err(wrong)?;
-        if behind.is_some_and(|behind| behind != json.as_bytes()) {
+        let (stub, trailing) = Stub::split(&bytes).map_err(wrong)?;
+        if trailing.is_some_and(|trailing| trailing != json.as_bytes()) {
             fail!(Invalid, "chunk {chunk:?} holds another record")
         }
         if (stub.id, stub.record) != (record.id, digest) {
@@ -100,7 +100,7 @@ fn stored(dataset: &Dataset, chunk: Option<&Chunk>) -> Result<Vec<u8>> {
     let size = chunk.map_or(0, |chunk| chunk.size);
     let is_stub = usize::try_from(size).is_ok_and(|n| n > 0 && n <= MAX_RECORD_BYTES + MAX_STUB_BYTES);
     let Some(chunk) = chunk.filter(|_| is_stub) else {
-        fail!(Invalid, "it has {size} bytes, which is no stub")
+        fail!(Invalid, "it has {size} bytes, which is not a stub")
     };
     dataset.read_chunk_raw(chunk).map_err(|error| to_udf_error(&error))
 }

@@ -37,7 +37,7 @@ pub(super) struct Worker {
 /// `Unsupported` for other types than numbers.
 pub(super) fn element(definition: &Definition) -> Result<ElementType> {
     let (element, _) = memory_type(&definition.datatype)?;
-    element.number().ok_or_else(|| Error::new(ErrorKind::Unsupported, "analyses look at numbers"))
+    element.number().ok_or_else(|| Error::new(ErrorKind::Unsupported, "analyses support only numbers"))
 }
 
 impl Worker {
@@ -77,7 +77,7 @@ impl Worker {
         Ok(Self { session, conversion, room, bytes })
     }
 
-    /// True if the worker can take this number of elements of its type.
+    /// Returns whether the worker has memory for this number of elements of its type.
     pub(super) fn has_room(&self, number: ElementType, elements: u64) -> bool {
         needed(number, elements) <= self.room
     }
@@ -86,7 +86,7 @@ impl Worker {
         self.session.ended_idle()
     }
 
-    /// True if the last call failed because a module was missing that another worker would have.
+    /// Returns whether the last call failed because a module was missing that another worker would have.
     pub(super) fn lacked_modules(&self) -> bool {
         self.session.lacked_modules()
     }
@@ -102,14 +102,14 @@ impl Worker {
         let room = usize::try_from(needed(element(definition)?, elements)).unwrap_or(usize::MAX);
         let conversion = self.conversion.as_ref();
         let to = self.session.input(1).and_then(|to| to.get_mut(..room));
-        let to = to.ok_or_else(|| Error::new(ErrorKind::Limit, "more than a function sees at once"))?;
+        let to = to.ok_or_else(|| Error::new(ErrorKind::Limit, "more data than a function gets at once"))?;
         match conversion {
             Some(conversion) => {
                 let count = usize::try_from(elements).unwrap_or(usize::MAX);
                 conversion.run(bytes, to, count).map_err(|error| to_udf_error(&error))?;
             }
             None if to.len() == bytes.len() => to.copy_from_slice(bytes),
-            None => return Err(Error::new(ErrorKind::Worker, "elements of another size")),
+            None => return Err(Error::new(ErrorKind::Worker, "the elements have an unexpected size")),
         }
         let control = [&[0], definition.path.as_slice()].concat();
         self.call((slab.start.clone(), slab.count.clone()), &control)
@@ -124,11 +124,12 @@ impl Worker {
 
     fn call(&mut self, data: Block, control: &[u8]) -> Result<Option<Pairs>> {
         let to = self.session.input(2).and_then(|to| to.get_mut(..control.len()));
-        let to = to.ok_or_else(|| Error::new(ErrorKind::Limit, "results that are too long to be merged"))?;
+        let to = to.ok_or_else(|| Error::new(ErrorKind::Limit, "the results are too long to be merged"))?;
         to.copy_from_slice(control);
         let one = |length: u64| (0, (vec![0], vec![length]));
         self.session.call([one(self.bytes + 4), (0, data), one(control.len() as u64)])?;
-        let lost = || Error::new(ErrorKind::Worker, "the results are not where they should be");
+        let lost =
+            || Error::new(ErrorKind::Worker, "internal error: the results are outside the shared memory");
         let mut results = vec![0; usize::try_from(self.bytes + 4).map_err(|_| lost())?];
         // Copied once: the worker could change the shared memory afterwards.
         self.session.copy_output(0, 0, &mut results).ok_or_else(lost)?;
@@ -137,12 +138,12 @@ impl Worker {
         if length == 0 {
             return Ok(None);
         }
-        let told = rest.get(..length).ok_or_else(|| {
+        let encoded = rest.get(..length).ok_or_else(|| {
             let message = format!("it claims {length} bytes of results; the limit is {}", self.bytes);
             Error::new(ErrorKind::Limit, message)
         })?;
-        let pairs = Pairs::decode(told)
-            .map_err(|error| Error::new(ErrorKind::Failed, format!("its results make no sense: {error}")))?;
+        let pairs = Pairs::decode(encoded)
+            .map_err(|error| Error::new(ErrorKind::Failed, format!("its results are invalid: {error}")))?;
         Ok(Some(pairs).filter(|pairs| !pairs.is_empty()))
     }
 }

@@ -1,4 +1,4 @@
-//! Creation of an analysis: its source is tried in the sandbox, and its record is signed.
+//! Creation of an analysis: its source is loaded in the sandbox, and its record is signed.
 
 use super::call::slots;
 use super::{Analysis, Error, ErrorKind, Result};
@@ -154,7 +154,7 @@ pub(super) fn worker_source(record: &Record, programs: &Programs) -> Result<Work
         // A reading machine may have no compiler for it.
         return Err(Error::new(
             ErrorKind::Invalid,
-            "the record has no WebAssembly module that was compiled of C++",
+            "the record has no WebAssembly module that was compiled from C++",
         ));
     }
     let object = Arc::new(compile(record.backend, &source, programs)?.object);

@@ -1,6 +1,6 @@
 //! Analyses of stores: functions that see written data, in the sandbox and under the trust of live datasets.
 //!
-//! **Invariant:** whatever a function does, the data are written; and its results are trusted no more than a
+//! **Invariant:** the data are written, whatever a function does, and its results are trusted no more than a
 //! file.
 
 mod backfill;
@@ -198,7 +198,7 @@ impl Analyses {
         Ok(Self(all))
     }
 
-    /// True if there are no analyses.
+    /// Returns whether there are no analyses.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -320,7 +320,7 @@ impl RunningAnalysis {
         bytes: Option<&[u8]>,
     ) -> Result<Option<Pairs>> {
         let Some(bytes) = bytes else {
-            let message = "a chunk was written as it is stored: functions see elements";
+            let message = "a chunk was written in stored form, but functions need elements";
             return Err(Error::new(ErrorKind::Unsupported, message));
         };
         let profile = state.profile.get_or_insert_with(|| self.analysis.profile()).clone()?;
@@ -442,7 +442,7 @@ pub fn merge(analysis: &Analysis, definition: &Definition, all: &[Pairs]) -> Res
     for other in rest {
         let one = worker.merge(&merged, other).map_err(|error| analysis.explain(&error))?;
         merged = one.ok_or_else(|| {
-            let message = "the source defines no function merge, or it gives nothing";
+            let message = "the source defines no function merge, or merge returned nothing";
             analysis.explain(&Error::new(ErrorKind::Invalid, message))
         })?;
     }

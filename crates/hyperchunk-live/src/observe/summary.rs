@@ -59,7 +59,7 @@ pub fn list(path: &Path, manifest: &Manifest) -> Result<Vec<AnalysisEntry>> {
 /// Verifies that the record of the store is valid and belongs to the analysis.
 fn verify(known: &StoreAnalysis) -> Result<Analysis> {
     if Analysis::compute_id(&known.record) != known.analysis {
-        let message = "the record is not the one that the analysis is named after: it was changed";
+        let message = "the digest of the record differs from the analysis's id: it was changed";
         return Err(Error::new(ErrorKind::Invalid, message));
     }
     Analysis::parse(&known.record)
@@ -73,9 +73,9 @@ pub fn summaries(path: &Path, manifest: &Manifest, dataset: &[u8]) -> Result<Vec
     let all = results::results(path, manifest, dataset).map_err(|error| to_udf_error(&error))?;
     let mut listed = list(path, manifest)?;
     let summary = |results: Results| {
-        let place = listed.iter().position(|listed| listed.known.analysis == results.analysis);
-        let analysis = match place {
-            Some(place) => listed.swap_remove(place).analysis,
+        let index = listed.iter().position(|listed| listed.known.analysis == results.analysis);
+        let analysis = match index {
+            Some(index) => listed.swap_remove(index).analysis,
             None => Err(Error::new(ErrorKind::NotFound, "the store has no record of this analysis")),
         };
         let rules = analysis.as_ref().map(Analysis::rules).unwrap_or_default();

@@ -1,7 +1,7 @@
 //! System calls allowed to each runtime. Lists only; `seccomp` builds the filters from them.
 //!
-//! A call that is in no list ends the process. Before adding one, consider what it does with a descriptor
-//! that the function was passed, with a path, and with the pid of another process.
+//! A call that is in no list ends the process. Before adding one, consider its effect on a descriptor
+//! that the function was passed, on a path, and on another process by its pid.
 
 use std::ffi::{c_int, c_long};
 
@@ -37,12 +37,14 @@ pub(super) const COMMON: &[c_long] = &[
     libc::SYS_sigaltstack,
 ];
 
-/// Allowed to every function with some [arguments](ADVICE), and to compilers and drivers with all.
+/// Allowed to every function with some arguments ([`MEMORY_ADVICE`], [`FUTEX_OPERATIONS`]), and to compilers
+/// and drivers with all.
 pub(super) const BOUNDED: &[c_long] = &[libc::SYS_futex, libc::SYS_madvise];
 
-/// Allowed values of `madvise`. Excluded: merging equal pages with other processes (the time of a write then
-/// reveals their content), simulating failures, and discarding the content of a shared segment.
-pub(super) const ADVICE: &[c_int] = &[
+/// Allowed advice of `madvise`. Excluded, among others: merging equal pages with other processes (the time of
+/// a write then reveals their content), simulating memory failures, and discarding the content of a shared
+/// segment.
+pub(super) const MEMORY_ADVICE: &[c_int] = &[
     libc::MADV_NORMAL,
     libc::MADV_RANDOM,
     libc::MADV_SEQUENTIAL,
@@ -66,7 +68,7 @@ pub(super) const ADVICE: &[c_int] = &[
 
 /// Allowed futex operations. Excluded: priority-inheritance locks, a part of the kernel with a history of
 /// vulnerabilities.
-pub(super) const WAITING: &[c_int] = &[
+pub(super) const FUTEX_OPERATIONS: &[c_int] = &[
     libc::FUTEX_WAIT,
     libc::FUTEX_WAKE,
     libc::FUTEX_REQUEUE,
@@ -81,14 +83,15 @@ pub(super) const FINE_CLOCKS: &[c_long] = &[libc::SYS_clock_gettime, libc::SYS_g
 
 /// Allowed while a shared object is loaded, in addition to [`COMMON`] (and `openat` for reading).
 ///
-/// A hostile constructor can read only files that it was passed, since Landlock allows no path. But the error
-/// of `openat` or `newfstatat` reveals whether a path exists, and a path's size and times.
+/// A hostile constructor can read only files that it was passed and paths that the profile grants, since
+/// Landlock allows no others. But `newfstatat`, and the error of `openat`, reveal whether any path exists,
+/// and its size and times.
 pub(super) const LOADING: &[c_long] = &[libc::SYS_newfstatat, libc::SYS_pread64];
 
 /// Answered with "permission denied" for Python, whose modules probe files in unpredictable places: `open`
-/// then raises PermissionError and an `import` ImportError. Calls with a path are never allowed instead, not
-/// even `newfstatat` for an open descriptor: the two forms differ only in a string that the filter cannot
-/// see.
+/// then raises PermissionError and an `import` ImportError. A profile's grants allow some of them
+/// ([`READING`], [`WRITING`]). Without a grant not even `newfstatat` for an open descriptor is allowed: it
+/// differs from `newfstatat` for a path only in a string that the filter cannot see.
 pub(super) const PYTHON_PATHS: &[c_long] = &[
     libc::SYS_chdir,
     libc::SYS_faccessat,
@@ -196,9 +199,10 @@ pub(super) const WRITING: &[c_long] = &[
     libc::SYS_unlink,
 ];
 
-/// Addresses of a connection. Allowed if the profile grants connections; otherwise answered with "not
-/// permitted" for Python, whose text form of a socket queries them, in the warning about an unclosed socket.
-pub(super) const ENDS: &[c_long] = &[libc::SYS_getpeername, libc::SYS_getsockname];
+/// Queries of a connection's addresses. Allowed if the profile grants connections; otherwise answered with
+/// "not permitted" for Python, which makes them for the `repr` of a socket, in the warning about an unclosed
+/// socket.
+pub(super) const SOCKET_ADDRESSES: &[c_long] = &[libc::SYS_getpeername, libc::SYS_getsockname];
 
 /// Answered with "no such call" for Python: optional tuning by numerical libraries (OpenBLAS binds its
 /// buffers to a NUMA node, and queries the processors before it starts threads).
@@ -351,11 +355,12 @@ pub(super) const COMPILER_MODES: &[c_long] = &[
     libc::SYS_chmod,
 ];
 
-/// Answered with "not permitted" for a compiler: times of files by path, for the same reason.
+/// Answered with "not permitted" for a compiler: times of files by path, which Landlock does not cover
+/// either.
 pub(super) const COMPILER_TIMES: &[c_long] = &[libc::SYS_utimensat];
 
 /// Needed by no function and no compiler: the kernel kills the process at once. Calls that are merely not
-/// allowed are not in this list, so that the error can name them; `seccomp` and `prctl` are among these,
+/// allowed are not in this list, so that the error can name them; `seccomp` and `prctl` are among the latter,
 /// since they are needed until the last filter is installed.
 pub(super) const NEVER: &[c_long] = &[
     // Other processes.
@@ -380,7 +385,7 @@ pub(super) const NEVER: &[c_long] = &[
     libc::SYS_add_key,
     libc::SYS_keyctl,
     libc::SYS_request_key,
-    // Another view of the system.
+    // Changes of the namespaces and of the view of the file system.
     libc::SYS_chroot,
     libc::SYS_fsconfig,
     libc::SYS_fsmount,
@@ -396,9 +401,9 @@ pub(super) const NEVER: &[c_long] = &[
     libc::SYS_setns,
     libc::SYS_umount2,
     libc::SYS_unshare,
-    // Another program without a path.
+    // Execution of a program without a path.
     libc::SYS_execveat,
-    // The machine.
+    // Configuration of the machine.
     libc::SYS_acct,
     libc::SYS_adjtimex,
     libc::SYS_clock_adjtime,

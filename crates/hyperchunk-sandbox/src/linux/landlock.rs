@@ -35,7 +35,7 @@ pub(super) fn restrict(policy: &Policy) -> Result<u32> {
     } else if policy.rights.has_files() {
         if version < LANDLOCK_FOR_FILES {
             fail!(
-                "lockdown: files cannot be granted: that needs Landlock {LANDLOCK_FOR_FILES}, and this kernel has version {version}"
+                "lockdown: cannot grant files: expected Landlock version {LANDLOCK_FOR_FILES} or later, got {version}"
             );
         }
         rules = add_grants(rules, abi, &policy.rights)?;
@@ -43,7 +43,7 @@ pub(super) fn restrict(policy: &Policy) -> Result<u32> {
     let status = rules.restrict_self().map_err(landlock_error)?;
     // The crate reports an old or missing Landlock as success, with this status as the only difference.
     if status.ruleset != RulesetStatus::FullyEnforced || !status.no_new_privs {
-        fail!("lockdown: Landlock is not in full force: {:?}", status.ruleset);
+        fail!("lockdown: Landlock is not fully enforced: {:?}", status.ruleset);
     }
     Ok(version)
 }
@@ -107,7 +107,7 @@ fn add_compiler_rules(mut rules: RulesetCreated, abi: ABI, policy: &Policy) -> R
     Ok(rules)
 }
 
-/// Adds the rules for a profile's grants. They never allow creating anything except files and folders, nor
+/// Adds the rules for a profile's grants. They allow creating only regular files and folders, and never
 /// running a program.
 fn add_grants(mut rules: RulesetCreated, abi: ABI, rights: &Rights) -> Result<RulesetCreated> {
     let read = AccessFs::ReadFile | AccessFs::ReadDir;
@@ -117,7 +117,7 @@ fn add_grants(mut rules: RulesetCreated, abi: ABI, rights: &Rights) -> Result<Ru
         rights.read.iter().map(|p| (p, read)).chain(rights.write.iter().map(|p| (p, read | file | tree)));
     for (path, access) in all {
         let opened = open_granted(path).map_err(|error| {
-            Error::io(format_args!("lockdown: the granted path {}", path.display()), &error)
+            Error::io(format_args!("lockdown: cannot open the granted path {}", path.display()), &error)
         })?;
         // Rights of folders do not apply to a file, and are an error.
         let access = if is_folder(&opened)? { access } else { access & AccessFs::from_file(abi) };
@@ -126,8 +126,8 @@ fn add_grants(mut rules: RulesetCreated, abi: ABI, rights: &Rights) -> Result<Ru
     Ok(rules)
 }
 
-/// Opens a granted path, as a handle only. It must contain no symbolic link, whose owner would decide the
-/// target of the grant.
+/// Opens a granted path with `O_PATH`. The path must contain no symbolic link: the link's owner would decide
+/// which file is granted.
 ///
 /// # Errors
 /// ELOOP for a symbolic link; those of `openat2`.
@@ -152,7 +152,7 @@ fn is_folder(opened: &OwnedFd) -> Result<bool> {
     unsafe {
         let mut meta: libc::stat = std::mem::zeroed();
         if libc::fstat(opened.as_raw_fd(), &raw mut meta) != 0 {
-            return Err(Error::last_os("lockdown: a granted path"));
+            return Err(Error::last_os("lockdown: cannot examine a granted path"));
         }
         Ok(meta.st_mode & libc::S_IFMT == libc::S_IFDIR)
     }

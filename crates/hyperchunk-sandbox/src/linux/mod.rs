@@ -38,13 +38,13 @@ pub enum Runtime {
         /// Set if traces are compiled to machine code.
         jit: bool,
     },
-    /// Shared object that is about to be loaded. Until [`end_loading`] the process may open files read-only
-    /// (as far as Landlock permits: only files that it was passed) and map them executable.
+    /// Shared object that is about to be loaded. Until [`end_loading`] the process may map files
+    /// executable and open those that it was passed or granted: read-only, unless writing is granted.
     Cpp,
     /// CPython, with every module that the function may use already imported.
     Python,
     /// WebAssembly. Until [`end_loading`] the process may make memory executable, which only our compiler
-    /// uses, before any code of the module runs; it can never open a file.
+    /// uses, before any code of the module runs. Loading opens no file.
     Wasm,
     /// GPU driver with its threads and devices already open. No code of a function runs in this process, but
     /// the driver runs the function's kernels on the GPU. The process keeps the calls that the driver makes
@@ -81,11 +81,11 @@ impl Rights {
 pub struct Policy {
     /// Kind of program.
     pub runtime: Runtime,
-    /// Bytes of address space in addition to the currently mapped. Later mappings of inputs and outputs
-    /// count.
+    /// Bytes of address space in addition to the currently mapped ones. Later mappings of inputs and outputs
+    /// count. Not enforced for a GPU driver.
     pub memory: u64,
-    /// Seconds of CPU time of the whole process, from its start. Except for a compiler, this is a soft limit:
-    /// the host can raise it for each run.
+    /// Seconds of CPU time of the whole process, from its start. Except for a compiler, this is a soft limit,
+    /// which the host can raise for each run.
     pub cpu_seconds: u64,
     /// Maximum size of a written file, if writing is granted at all.
     pub file_size: u64,
@@ -114,18 +114,18 @@ pub struct Report {
     pub landlock_abi: u32,
 }
 
-/// Drops capabilities before the GPU driver starts its threads, which would keep theirs: [`restrict`] changes
-/// only the calling thread's. Drivers work without capabilities, as they do for users who are not
-/// root.
+/// Drops capabilities. To be called before the GPU driver starts its threads, which would otherwise keep
+/// theirs: [`restrict`] changes only the calling thread's. Drivers work without capabilities, as they do for
+/// users who are not root.
 pub fn before_driver() -> Result<()> {
     if UNCONTAINED { Ok(()) } else { process::drop_capabilities() }
 }
 
 /// Applies every layer to the calling process, permanently.
 ///
-/// Must be called while the process has only one thread, after [`prepare`], and after the runtime has read
-/// every file that it needs. If it fails, the process is in an unknown, partly restricted state: report the
-/// error and exit.
+/// Must be called after [`prepare`], after the runtime has read every file that it needs and, except for
+/// [`Runtime::Cuda`], while the process has only one thread. If it fails, the process is in an unknown,
+/// partly restricted state: report the error and exit.
 ///
 /// The process also gets its own session, and ends when its parent does.
 pub fn restrict(policy: &Policy) -> Result<Report> {
@@ -137,7 +137,8 @@ pub fn restrict(policy: &Policy) -> Result<Report> {
     if policy.runtime != Runtime::Compiler && (policy.tools.is_some() || policy.cache.is_some()) {
         fail!("lockdown: only a compiler has tools and a cache")
     }
-    // Filters cover the driver's threads, too; Landlock does not, and they can open nothing without it.
+    // The filters are installed in the driver's threads, too. Landlock covers only this thread; the filters
+    // let no thread open a file.
     if policy.runtime != Runtime::Cuda {
         process::require_one_thread()?;
     }
@@ -147,7 +148,7 @@ pub fn restrict(policy: &Policy) -> Result<Report> {
     }
     process::leave_session();
     if policy.runtime != Runtime::Python {
-        // Workers in Python inherit it from the process that forks them.
+        // Python workers inherit this setting from the process that forks them.
         prefer_oom_kill();
     }
     process::default_signals(policy.runtime)?;
@@ -160,7 +161,8 @@ pub fn restrict(policy: &Policy) -> Result<Report> {
     }
     process::drop_capabilities()?;
     process::clear_personality()?;
-    // The kernel resets both when the credentials change, so they are not set before this point.
+    // After all changes of credentials (namespaces, capabilities), at which the kernel resets the signal on
+    // the host's end and permits inspection again.
     die_with_host()?;
     process::forbid_inspection()?;
     if policy.runtime == (Runtime::Lua { jit: false })
@@ -173,7 +175,7 @@ pub fn restrict(policy: &Policy) -> Result<Report> {
         process::bound_speculation();
     }
     if access.coarse_clocks && process::forbid_cycle_counter() {
-        status::tell_fine_clocks()?;
+        status::record_faults()?;
     }
     rlimits::apply(policy, layers)?;
     layers |= Layers::RLIMITS;
@@ -188,9 +190,9 @@ fn has_coarse_clocks(policy: &Policy) -> bool {
     !policy.fine_clocks && matches!(policy.runtime, Runtime::Lua { .. })
 }
 
-/// Ends the loading phase of [`Runtime::Cpp`] or [`Runtime::Wasm`]: from here on no file can be opened or
-/// examined and no memory made executable. Fails in a process that was restricted for another runtime, or
-/// with other rights.
+/// Ends the loading phase of [`Runtime::Cpp`] or [`Runtime::Wasm`]: from here on no memory can be made
+/// executable, and no file opened or examined unless the profile grants paths. Fails in a process that was
+/// restricted for another runtime, or with other rights.
 ///
 /// The object's constructors ran before this call, with the rights of the loading phase, and could keep them
 /// by never returning. So the loading phase must be a sufficient sandbox by itself (it is; its gaps are

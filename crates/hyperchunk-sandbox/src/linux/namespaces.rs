@@ -1,7 +1,7 @@
-//! Namespaces: an empty network, no System V IPC, no shared host name. Best effort.
+//! Namespaces: an empty network, a private System V IPC and a private host name. Best effort.
 //!
-//! No pid namespace, since that would cost a fork, and no mount namespace: Landlock and the seccomp filter
-//! already hide both.
+//! There is no pid namespace, since it would cost a fork, and no mount namespace: the seccomp filter and
+//! Landlock already deny access to other processes and to files.
 
 use std::ffi::c_int;
 use std::fs;
@@ -14,7 +14,7 @@ use crate::error::Result;
 const NOBODY_UID: u32 = 65534;
 
 /// Ubuntu's setting that denies capabilities in user namespaces, and thereby the mapping of a user into them.
-const CRIPPLED: &str = "/proc/sys/kernel/apparmor_restrict_unprivileged_userns";
+const APPARMOR_RESTRICTION: &str = "/proc/sys/kernel/apparmor_restrict_unprivileged_userns";
 
 /// Namespaces other than the user namespace.
 const OTHERS: [(c_int, Layers); 3] = [
@@ -47,10 +47,11 @@ pub(super) fn enter(runtime: Runtime) -> Result<Layers> {
     Ok(layers)
 }
 
-/// Returns whether to enter a user namespace. An unmapped user cannot create files, which only a compiler
-/// does, and there is no way to leave the namespace.
+/// Returns whether to enter a user namespace. A compiler does not where its user would stay unmapped:
+/// creating files could then fail, and a process cannot leave the namespace again.
 fn may_enter_user_namespace(runtime: Runtime) -> bool {
-    runtime != Runtime::Compiler || fs::read_to_string(CRIPPLED).map_or(true, |text| text.trim() != "1")
+    runtime != Runtime::Compiler
+        || fs::read_to_string(APPARMOR_RESTRICTION).map_or(true, |text| text.trim() != "1")
 }
 
 fn unshare(flag: c_int) -> bool {
@@ -60,8 +61,8 @@ fn unshare(flag: c_int) -> bool {
 
 /// Maps the user and group into the new namespace. A failure is harmless: an unmapped user has fewer rights.
 fn map_ids(user: u32, group: u32) -> Result<()> {
-    // Entering the namespace gained capabilities, for which the kernel makes a process undumpable, and the
-    // files of such a process in /proc belong to root.
+    // On entering the namespace the process gained capabilities. The kernel therefore made it undumpable, and
+    // the files of an undumpable process in /proc belong to root.
     allow_inspection()?;
     let _ = fs::write("/proc/self/setgroups", "deny");
     let _ = fs::write("/proc/self/uid_map", format!("{NOBODY_UID} {user} 1\n"));

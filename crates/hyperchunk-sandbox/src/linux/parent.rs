@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 
 use crate::error::{Error, Result};
 
-/// Exit code of a worker whose host is gone.
+/// Exit code of a worker whose host has ended.
 pub(super) const HOST_GONE_EXIT_CODE: c_int = 119;
 
 /// Required parent process; 0 if not set.
@@ -19,7 +19,7 @@ pub fn set_host(pid: c_int) {
 /// Makes the kernel kill this process by SIGKILL when the host ends. No code can block, handle or undo that,
 /// since the filter denies the required `prctl`, and no later step changes credentials.
 ///
-/// The kernel watches the *thread* that started this process. That is one that lives as long as the host
+/// The kernel watches the *thread* that started this process: one that exists as long as the host
 /// (`host/spawner_thread.rs`), or the only thread of the Python process that forks workers.
 pub fn die_with_host() -> Result<()> {
     // SAFETY: getppid cannot fail and has no memory effects.
@@ -33,7 +33,7 @@ pub fn die_with_host() -> Result<()> {
     if unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, signal, 0, 0, 0) } != 0 {
         return Err(Error::last_os("lockdown: PR_SET_PDEATHSIG"));
     }
-    // The parent may have ended before the call. (A parent in another pid namespace has no number here.)
+    // The parent may have ended before the call. (A parent in another pid namespace has pid 0 here.)
     // SAFETY: getppid cannot fail and has no memory effects.
     let parent = unsafe { libc::getppid() };
     if parent != host && parent != 0 {

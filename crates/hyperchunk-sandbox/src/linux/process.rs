@@ -15,7 +15,7 @@ const NONE: c_ulong = 0;
 pub fn proc_error(what: &str, error: &std::io::Error) -> Error {
     match error.kind() {
         std::io::ErrorKind::NotFound => Error::new(format!(
-            "{what}: expected the list of this process's threads, got none, since no /proc is mounted here, and without it the sandbox cannot be closed; mount it (mount -t proc proc /proc), or have the container do so"
+            "{what}: expected the list of this process's threads, got none, since no /proc is mounted here, and without it the sandbox cannot be applied; mount it (mount -t proc proc /proc), or have the container do so"
         )),
         _ => Error::io(what, error),
     }
@@ -44,13 +44,14 @@ pub(super) fn require_one_thread() -> Result<()> {
     )
 }
 
-/// Makes the OOM killer prefer this process. It fails where /proc cannot be written, and is no security
-/// boundary.
+/// Makes the OOM killer prefer this process. A failure (where /proc cannot be written) is ignored, since this
+/// is no security boundary.
 pub fn prefer_oom_kill() {
     let _ = fs::write("/proc/self/oom_score_adj", "1000");
 }
 
-/// Leaves the terminal and the host's process group. Fails only for a process that already leads a group.
+/// Leaves the terminal and the host's process group by starting a session. A process that already leads a
+/// group keeps it.
 pub(super) fn leave_session() {
     // SAFETY: setsid has no memory effects.
     let _ = unsafe { libc::setsid() };
@@ -109,8 +110,8 @@ fn prctl(name: &str, option: c_int, value: c_ulong) -> Result<()> {
     Ok(())
 }
 
-/// Makes reading the processor's cycle counter a fault. This also disables every clock finer than the
-/// kernel's ticks, since the vDSO reads that counter. Returns whether the system supports it.
+/// Makes reading the processor's cycle counter a fault. This also disables the fine clocks of the vDSO, which
+/// read that counter. Returns whether the system supports it.
 pub(super) fn forbid_cycle_counter() -> bool {
     prctl("PR_SET_TSC", libc::PR_SET_TSC, unsigned(libc::PR_TSC_SIGSEGV)).is_ok()
 }
@@ -205,7 +206,7 @@ pub(super) fn clear_personality() -> Result<()> {
     if current & libc::READ_IMPLIES_EXEC == 0 {
         return Ok(());
     }
-    // SAFETY: as above; one flag is taken away.
+    // SAFETY: as above; this value clears one flag.
     if unsafe { libc::personality(unsigned(current & !libc::READ_IMPLIES_EXEC)) } < 0 {
         return Err(Error::last_os("lockdown: personality"));
     }

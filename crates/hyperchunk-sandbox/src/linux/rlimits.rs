@@ -35,22 +35,22 @@ pub(super) fn apply(policy: &Policy, layers: Layers) -> Result<()> {
         Runtime::Lua { .. } | Runtime::Cpp | Runtime::Python | Runtime::Wasm if !policy.rights.threads => {
             set("RLIMIT_NPROC", libc::RLIMIT_NPROC, 0)?;
         }
-        // The kernel counts all processes of the user, or those in the user namespace. Only for the latter is
-        // a sensible limit known. A thread counts as a process.
+        // The kernel counts all processes of the user or, in a user namespace, only those in it; for the
+        // former no sensible limit is known. A thread counts as a process.
         _ if layers.contains(Layers::USERNS) => {
             set("RLIMIT_NPROC", libc::RLIMIT_NPROC, MAX_PROCESSES)?;
         }
         _ => {}
     }
-    // A driver reserves as many addresses as the GPU and the machine have memory, and uses few.
+    // A GPU driver reserves as much address space as the GPU and the machine have memory; it uses little.
     if policy.runtime != Runtime::Cuda {
         set("RLIMIT_AS", libc::RLIMIT_AS, mapped_bytes()?.saturating_add(policy.memory))?;
     }
     if policy.runtime == Runtime::Compiler {
         return set("RLIMIT_CPU", libc::RLIMIT_CPU, policy.cpu_seconds);
     }
-    // The host raises the soft limit before each run, up to the hard one, at which the kernel kills: the
-    // signal at the soft one can be blocked. The function can raise neither: the filter denies setrlimit and
+    // The host raises the soft limit before each run. SIGXCPU at the soft limit can be blocked; at the hard
+    // limit the kernel kills the process. The function can raise neither: the filter denies setrlimit and
     // prlimit.
     let life = policy.cpu_seconds.saturating_add(1).saturating_mul(CPU_LIMIT_RUNS);
     let hard = get("RLIMIT_CPU", libc::RLIMIT_CPU)?.rlim_max.min(life);
@@ -72,7 +72,7 @@ fn mapped_bytes() -> Result<u64> {
     pages
         .zip(page)
         .and_then(|(pages, page)| pages.checked_mul(page))
-        .ok_or_else(|| Error::new(format!("lockdown: {path} cannot be understood")))
+        .ok_or_else(|| Error::new(format!("lockdown: cannot parse {path}")))
 }
 
 fn set(name: &str, resource: Resource, limit: u64) -> Result<()> {

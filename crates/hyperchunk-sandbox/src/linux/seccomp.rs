@@ -1,17 +1,18 @@
 //! Seccomp filters.
 //!
 //! A filter of the `seccompiler` crate has only two verdicts, so one process needs several, which are
-//! [joined](chain_programs) into one: the first that does not allow a call decides. (One, since the kernel compiles
-//! each filter to machine code, and runs each at every call.)
+//! [joined](chain_programs) into one: the first that does not allow a call decides. (They are joined because
+//! the kernel compiles each filter to machine code, and runs each at every call.)
 //!
-//! - The first ones kill at calls that no honest function tries.
+//! - The first ones kill the process at calls that no legitimate function makes.
 //! - The next ones answer a call with an errno, or else allow it. Such calls are in the allow-list too: if
 //!   the filters were installed one by one, as are the filters of the [two phases](Phase), the kernel would
 //!   take the strictest verdict, and the trap would win.
 //! - The last, the *allow-list*, allows a call or traps.
 //!
-//! Filters see only numbers. If an argument points to memory (a path, the flags of `clone3`), another thread
-//! could change it after the check, so such calls are allowed or denied as a whole.
+//! A filter sees only the number and the argument registers of a call, not the memory to which an argument
+//! points (a path, the flags of `clone3`), which another thread could change after a check anyway. Such calls
+//! are allowed or denied whatever that memory contains.
 
 use std::collections::BTreeMap;
 use std::ffi::{c_int, c_long};
@@ -47,7 +48,7 @@ static FIRST: OnceLock<(Runtime, Access)> = OnceLock::new();
 /// Installs the filters that end the loading phase, for every thread, in case constructors have started some.
 pub(super) fn end_loading(runtime: Runtime, access: Access) -> Result<()> {
     if FIRST.get() != Some(&(runtime, access)) {
-        fail!("lockdown: the loading phase of {runtime:?} with these grants was never begun")
+        fail!("lockdown: cannot end the loading phase of {runtime:?} with these grants: it was not begun")
     }
     let flags = if access.threads { EVERY_THREAD } else { 0 };
     install(&program(runtime, Phase::Final, access)?, flags)
@@ -100,12 +101,12 @@ pub(super) fn program(runtime: Runtime, phase: Phase, access: Access) -> Result<
 /// Returns the filters for `runtime` as separate programs, in order of evaluation.
 pub(super) fn programs(runtime: Runtime, phase: Phase, access: Access) -> Result<Vec<BpfProgram>> {
     let filters = convert_error(filters(runtime, phase, access))?;
-    let foreign = FOREIGN.map(kill_from);
-    let programs = foreign.into_iter().map(Ok).chain(filters.into_iter().map(Filter::compile));
+    let x32 = FIRST_X32_CALL.map(kill_from);
+    let programs = x32.into_iter().map(Ok).chain(filters.into_iter().map(Filter::compile));
     convert_error(programs.collect())
 }
 
-/// Returns a filter that kills this number and all larger ones.
+/// Returns a filter that kills the process at calls with this number or a larger one.
 fn kill_from(number: u32) -> BpfProgram {
     const LOAD_WORD: u16 = 0x20;
     const JUMP_IF_AT_LEAST: u16 = 0x35;
@@ -171,8 +172,8 @@ fn errno_calls(
     // An answer would take precedence over the allow-list.
     let granted = granted(runtime, access);
     let mut answer = |errno, calls: &[c_long]| {
-        let left: Vec<_> = calls.iter().copied().filter(|call| !granted.contains(call)).collect();
-        answers.entry(errno).or_default().every(&left);
+        let not_granted: Vec<_> = calls.iter().copied().filter(|call| !granted.contains(call)).collect();
+        answers.entry(errno).or_default().every(&not_granted);
     };
     // The flags of clone3 are in memory, where a filter cannot see them; the C library falls back to clone.
     answer(libc::ENOSYS, &[libc::SYS_clone3]);
@@ -181,7 +182,7 @@ fn errno_calls(
         answer(0, calls::COMPILER_MODES);
         return Ok(answers);
     }
-    // An input can be a mapped part of the reader's file: growing the mapping would reveal the rest of the
+    // An input can be a mapped part of the host's file: growing the mapping would reveal the rest of the
     // file. Allocators fall back to a copy.
     answer(libc::ENOMEM, &[libc::SYS_mremap]);
     // The handler of denied calls must not be blocked or replaced. abort() changes the mask first and ignores
@@ -209,7 +210,7 @@ fn errno_calls(
     }
     if runtime == Runtime::Python {
         answer(libc::EPERM, &[libc::SYS_rt_sigaction]);
-        answer(libc::EPERM, calls::ENDS);
+        answer(libc::EPERM, calls::SOCKET_ADDRESSES);
         answer(libc::EACCES, calls::PYTHON_PATHS);
         answer(libc::ENOSYS, calls::PYTHON_TUNING);
         answer(libc::ENOSYS, calls::LOCKS);
@@ -238,7 +239,7 @@ fn granted(runtime: Runtime, access: Access) -> Vec<c_long> {
         granted.extend(calls::WRITING);
     }
     if access.connect {
-        granted.extend(calls::ENDS);
+        granted.extend(calls::SOCKET_ADDRESSES);
     }
     granted
 }
@@ -250,10 +251,10 @@ fn allow_list(runtime: Runtime, phase: Phase, access: Access) -> Result<Table, B
     if matches!(runtime, Runtime::Cuda | Runtime::Compiler) {
         table.every(calls::BOUNDED);
     } else {
-        for &advice in calls::ADVICE {
+        for &advice in calls::MEMORY_ADVICE {
             table.when(libc::SYS_madvise, &[equals(2, advice)])?;
         }
-        for &operation in calls::WAITING {
+        for &operation in calls::FUTEX_OPERATIONS {
             table.when(libc::SYS_futex, &[masked(1, FUTEX_OPERATION, operation)])?;
         }
     }
@@ -322,22 +323,22 @@ fn allow_list(runtime: Runtime, phase: Phase, access: Access) -> Result<Table, B
     }
     let compiling = is_compiling(runtime, phase);
     if loading || compiling {
-        // One more filter can only restrict further. No other flags: one of them creates a descriptor on
-        // which other processes could answer calls.
+        // One more filter can only restrict further. Other flags are denied: one of them creates a descriptor
+        // through which other processes could answer calls.
         let flags = if access.threads { EVERY_THREAD } else { 0 };
         table.when(libc::SYS_seccomp, &[equals(0, SET_MODE_FILTER), equals(1, flags)])?;
     }
     if loading || access.read {
         let writing = libc::O_ACCMODE | libc::O_CREAT | libc::O_TRUNC | libc::O_APPEND | libc::O_TMPFILE;
-        // Python gets Landlock's errno for files that it may not open. Set-user-id programs can never be
-        // created.
-        let refused = match (access.write, runtime) {
+        // Python gets Landlock's errno for files that it may not open. The mode of a created file never
+        // includes set-user-id.
+        let conditions = match (access.write, runtime) {
             (false, Runtime::Lua { .. } | Runtime::Cpp | Runtime::Wasm) => {
                 [no_bits(2, writing | libc::O_PATH), no_bits(3, 0)]
             }
             _ => [no_bits(2, libc::O_PATH), no_bits(3, SPECIAL_MODES)],
         };
-        table.when(libc::SYS_openat, &refused)?;
+        table.when(libc::SYS_openat, &conditions)?;
     }
     if access.threads {
         table.when(libc::SYS_clone, &[all_bits(0, THREAD), no_bits(0, NEW_NAMESPACES)])?;
@@ -368,8 +369,8 @@ fn allow_list(runtime: Runtime, phase: Phase, access: Access) -> Result<Table, B
     Ok(table)
 }
 
-/// Descriptors above the control socket are, apart from granted files, connections that the host made. Allows
-/// the usual calls on these, and never with another address.
+/// Allows the usual calls on connections, never with another address. Descriptors above the control socket
+/// are connections that the host made, apart from granted files.
 fn connections(table: &mut Table, access: Access) -> Result<(), BackendError> {
     let mine = || above(0, CONTROL_SOCKET);
     if !access.write {
@@ -456,7 +457,7 @@ impl Table {
         let earlier = self.0.insert(call, Vec::new());
         debug_assert!(
             earlier.as_ref().is_none_or(|rules| !rules.is_empty()),
-            "call {call} is there without conditions"
+            "call {call} is already allowed without conditions"
         );
         let mut rules = earlier.unwrap_or_default();
         rules.push(rule);
@@ -513,12 +514,12 @@ fn is_null(index: u8) -> Condition {
     Condition(index, SeccompCmpArgLen::Qword, SeccompCmpOp::Eq, 0)
 }
 
-/// First number of the x32 interface, which has the architecture of x86_64 and its own numbers: all of these
-/// are killed. (A 32-bit call has another architecture.)
-const FOREIGN: Option<u32> = if cfg!(target_arch = "x86_64") { Some(0x4000_0000) } else { None };
+/// First call number of the x32 interface, which has the architecture of x86_64 and its own numbers: the
+/// process is killed at any of these. (A 32-bit call has another architecture, at which every filter kills.)
+const FIRST_X32_CALL: Option<u32> = if cfg!(target_arch = "x86_64") { Some(0x4000_0000) } else { None };
 
-/// Installs a filter in the calling thread. The crate's own function would also need `prctl` in the loading
-/// phase.
+/// Installs a filter in the calling thread, or in all threads with [`EVERY_THREAD`]. `seccompiler`'s own
+/// function would also need `prctl` in the loading phase.
 fn install(program: &[sock_filter], flags: c_int) -> Result<()> {
     const {
         assert!(size_of::<sock_filter>() == size_of::<libc::sock_filter>());

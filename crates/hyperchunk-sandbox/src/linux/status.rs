@@ -13,7 +13,7 @@ pub const STATUS_MAGIC: u32 = 0x4843_5354;
 /// Exit code of a worker that was stopped at a denied system call.
 pub const DENIED_EXIT_CODE: c_int = 120;
 
-/// Small page shared with the host, which zeroes it.
+/// Structure at the start of a page that is shared with the host, which zeroes it.
 ///
 /// The function's process can write to it at will. The host therefore uses it only as a hint for the error
 /// message and never trusts it.
@@ -32,13 +32,14 @@ pub struct StatusPage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum StopReason {
-    /// System call that its policy denies, always or with these arguments.
+    /// System call that the policy denies, always or with these arguments.
     DeniedCall = 1,
     /// Attempt to make memory executable.
     ExecutableMemory = 2,
-    /// Read of the processor's cycle counter, the base of all fine clocks.
+    /// Read of the processor's cycle counter, on which all fine clocks are based. Recorded only if these are
+    /// denied.
     FineClock = 3,
-    /// Access to memory that is not its own.
+    /// Any other memory fault. Recorded only if fine clocks are denied.
     Fault = 4,
 }
 
@@ -56,7 +57,7 @@ impl StatusPage {
     }
 }
 
-static PAGE_BYTES: AtomicPtr<StatusPage> = AtomicPtr::new(ptr::null_mut());
+static STATUS_PAGE: AtomicPtr<StatusPage> = AtomicPtr::new(ptr::null_mut());
 
 /// Size of the handler's stack: a signal frame with the largest vector state takes some 12 KiB.
 const STACK_BYTES: usize = 64 << 10;
@@ -78,7 +79,7 @@ const SYS_SECCOMP: c_int = 1;
 ///
 /// `status` is null or points to a page that stays mapped, writable, for the rest of the process's life.
 pub unsafe fn prepare(status: *mut StatusPage) {
-    PAGE_BYTES.store(status, Ordering::Release);
+    STATUS_PAGE.store(status, Ordering::Release);
     let no_fd = -1;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
     // SAFETY: a new mapping at an address of the kernel's choice touches no existing memory.
@@ -110,10 +111,10 @@ pub unsafe fn prepare(status: *mut StatusPage) {
     }
 }
 
-/// Makes reads of the cycle counter, where they are [forbidden](super::process::forbid_cycle_counter), end
-/// the process with a record, and likewise any other fault: a handler that returned would need
-/// `rt_sigreturn`.
-pub(super) fn tell_fine_clocks() -> Result<()> {
+/// Installs a handler for memory faults, which records the reason and ends the process: at reads of the cycle
+/// counter, which are [forbidden](super::process::forbid_cycle_counter), and at all other faults, since a
+/// handler that returned would need `rt_sigreturn`.
+pub(super) fn record_faults() -> Result<()> {
     let handler: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) = on_fault;
     // SAFETY: sigaction is a plain C structure for which all zeros is a valid value (no flags, empty mask).
     let mut action: libc::sigaction = unsafe { mem::zeroed() };
@@ -131,12 +132,12 @@ pub(super) fn tell_fine_clocks() -> Result<()> {
 extern "C" fn on_fault(_signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     // SAFETY: with SA_SIGINFO the kernel passes a valid siginfo.
     let by_kernel = unsafe { info.as_ref() }.is_some_and(|info| info.si_code == SI_KERNEL);
-    // SAFETY: the kernel passes the context of the instruction that faulted, which a fault without an address
-    // let the processor read.
+    // SAFETY: the kernel passes the context of the instruction that faulted. Its fault has no address, so the
+    // processor could read it.
     let reads_cycles = by_kernel && unsafe { reads_cycles(context) };
     let reason = if reads_cycles { StopReason::FineClock } else { StopReason::Fault };
     // SAFETY: the page is null or, by the contract of `prepare`, mapped for good.
-    if let Some(page) = unsafe { PAGE_BYTES.load(Ordering::Acquire).as_ref() } {
+    if let Some(page) = unsafe { STATUS_PAGE.load(Ordering::Acquire).as_ref() } {
         page.reason.store(reason as u32, Ordering::Release);
     }
     // SAFETY: _exit is async-signal-safe and does not return.
@@ -165,7 +166,7 @@ unsafe fn reads_cycles(context: *mut c_void) -> bool {
     }
 }
 
-/// Other faults without an address are rare on this architecture.
+/// Returns true, since other faults without an address are rare on this architecture.
 #[cfg(target_arch = "aarch64")]
 unsafe fn reads_cycles(_context: *mut c_void) -> bool {
     true
@@ -176,7 +177,7 @@ unsafe fn reads_cycles(_context: *mut c_void) -> bool {
 /// Async-signal-safe: atomics and `_exit`, no allocation, no lock, no formatting.
 extern "C" fn on_denied_call(_signal: c_int, info: *mut libc::siginfo_t, _context: *mut c_void) {
     // SAFETY: the page is null or, by the contract of `prepare`, mapped for good.
-    let page = unsafe { PAGE_BYTES.load(Ordering::Acquire).as_ref() };
+    let page = unsafe { STATUS_PAGE.load(Ordering::Acquire).as_ref() };
     // SAFETY: with SA_SIGINFO the kernel passes a valid siginfo.
     let info = unsafe { info.as_ref() };
     if let (Some(page), Some(info)) = (page, info)

@@ -1,5 +1,5 @@
-//! A committed dataset cut into the blocks of a regular grid; each block can be copied as stored or
-//! composed from its layers.
+//! Division of a committed dataset into the blocks of a regular grid: a block is copied as stored, or
+//! composed from its layers (pieces, of which the later ones cover the earlier ones).
 
 use crate::commit::overlap::{Layer, copy_elements, layers, rows};
 use crate::format::manifest::StoredDataset;
@@ -26,7 +26,7 @@ pub(crate) struct Blocks<'a> {
 pub(crate) enum Content<'a> {
     /// A chunk as its writer stored it: its bytes and its filter mask.
     Chunk(&'a [u8], u32),
-    /// Decoded elements of the whole block.
+    /// Decoded elements: of the whole block, or of its part within the extent.
     Elements(&'a [u8]),
 }
 
@@ -46,7 +46,7 @@ impl<'a> Blocks<'a> {
         let layers: Vec<Layer> = layers(stored).collect();
         let mut touched: BTreeMap<Vec<u64>, Vec<u32>> = BTreeMap::new();
         for (number, layer) in layers.iter().enumerate() {
-            let number = u32::try_from(number).map_err(|_| Error::limit("2^32 pieces"))?;
+            let number = u32::try_from(number).map_err(|_| Error::limit("a dataset of 2^32 pieces"))?;
             let axes = layer.seen.start.iter().zip(&layer.seen.count).zip(&block);
             let ranges: Vec<(u64, u64)> = axes
                 .map(|((start, count), block)| (start / block, (start + count.saturating_sub(1)) / block))
@@ -78,8 +78,8 @@ impl<'a> Blocks<'a> {
         Hyperslab::new(start, self.block.clone())
     }
 
-    /// Returns the visible layers of a block, lowest first. Layers below one that covers the whole
-    /// block are left out.
+    /// Returns the visible layers of a block, lowest first. Layers below one that covers all of
+    /// `within` are left out.
     fn visible(&self, key: &[u64], within: &Hyperslab) -> Vec<&Layer> {
         let all = self.touched.get(key).map(Vec::as_slice).unwrap_or_default();
         let layers: Vec<&Layer> = all.iter().filter_map(|number| self.layers.get(*number as usize)).collect();
@@ -96,7 +96,8 @@ impl<'a> Blocks<'a> {
     }
 
     /// Returns the content of a block, or `None` outside the extent. With `whole`, a chunk that is
-    /// the entire block is returned as stored.
+    /// the entire block is returned as stored, and any other content covers the whole block;
+    /// without it, only the elements within the extent are returned.
     pub(crate) fn content<'s>(
         &self,
         key: &[u64],
@@ -163,7 +164,7 @@ impl<'a> Blocks<'a> {
     fn fill(&self, slab: &Hyperslab, bytes: &mut Vec<u8>) -> Result<()> {
         let definition = &self.stored.definition;
         let size = slab.elements()?.checked_mul(definition.element_size());
-        let size = narrow(size.ok_or_else(|| Error::limit("2^64 bytes"))?)?;
+        let size = narrow(size.ok_or_else(|| Error::limit("a block of 2^64 bytes"))?)?;
         bytes.clear();
         hyperchunk::room::resize(bytes, size)?;
         if let Some(value) = definition.unwritten().filter(|value| !value.is_empty()) {

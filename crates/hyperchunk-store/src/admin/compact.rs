@@ -32,7 +32,7 @@ use std::sync::Arc;
 /// Maximum number of attempts to publish the epoch when other commits are faster.
 const MAX_ATTEMPTS: usize = 1000;
 
-/// Number of pieces of one log up to which a dataset is not compacted.
+/// Number of raw pieces above which a dataset is compacted even if a single log has all its data.
 const MAX_UNCOMPACTED_PIECES: usize = 64;
 
 /// Options of a compaction.
@@ -69,7 +69,8 @@ pub struct CompactReport {
     pub links: Links,
 }
 
-/// Writes the content of the newest epoch of a store to one log; `None` if it is in one already.
+/// Writes the content of the newest epoch of a store to one log; `None` if one log has it
+/// already, in few contiguous pieces.
 ///
 /// # Errors
 /// NotFound if nothing was committed; Io; errors of reading the logs; Invalid if the file was
@@ -99,7 +100,7 @@ pub fn compact(path: &Path, options: &CompactOptions) -> Result<Option<CompactRe
     }
     let statistics = parts().all(|part| part.written.pieces.is_empty() || part.written.statistics.is_some());
     // Rows from Arrow fragments go to one Arrow fragment again.
-    let rows = parts().any(|part| part.written.pieces.may_lie_at(FRAGMENT_FLAG));
+    let rows = parts().any(|part| part.written.pieces.may_have_offset_bits(FRAGMENT_FLAG));
     let known = KnownStore { store: base.store, epoch: base.number, seen: None };
     let writing = WriterOptions {
         session: Session::compaction(),
@@ -240,7 +241,8 @@ fn publish(
     let log = Log::open(writer.log(), None, 0)?;
     for _ in 0..MAX_ATTEMPTS {
         let (newest, number) = commit::newest(path.into())?;
-        let newest = newest.ok_or_else(|| Error::corrupt("the epochs of the store are gone"))?;
+        let newest = newest
+            .ok_or_else(|| Error::corrupt("all epochs of the store were deleted during the compaction"))?;
         let mut manifest = replace_parts(base, &newest, &log)?;
         manifest.number = number;
         let file = commit::skeleton(path.into(), &newest, true)?;
@@ -276,7 +278,11 @@ fn publish(
         shown.map_err(Failed::after_publishing)?;
         return Ok(CompactReport { manifest, writer: writer.id(), pieces, replaced, links });
     }
-    Err(Error::new(ErrorKind::Io, "others made epochs faster than this one could be made").into())
+    Err(Error::new(
+        ErrorKind::Io,
+        "cannot publish the epoch: other commits were faster in every attempt; try again",
+    )
+    .into())
 }
 
 /// Returns the newest epoch with the new log in place of the parts that `base` had.
@@ -327,7 +333,7 @@ fn replace_parts(base: &Manifest, newest: &Manifest, log: &Log) -> Result<Manife
                 .zip(&known)
                 .all(|(one, other)| one.written == other.written && one.epoch == other.epoch);
         if !same {
-            let message = "the file was begun anew, or compacted, while it was being compacted";
+            let message = "the file was truncated, or compacted by another process, during this compaction";
             return Err(Error::invalid(message));
         }
         let mut parts = Vec::new();

@@ -1,4 +1,4 @@
-//! Care of a store: packing, compaction, garbage collection, verification, export and import.
+//! Maintenance of a store: status, packing, compaction, garbage collection, verification, export and import.
 
 mod blocks;
 pub mod compact;

@@ -99,7 +99,9 @@ pub fn pack<'a>(site: impl Into<Site<'a>>, out: &Path, options: &PackOptions) ->
     };
     output::check_folder(out, &crate::store_folder(path))?;
     if output::same_file(path, out) {
-        return Err(named(Error::invalid("the new file cannot take the place of the store's own")));
+        return Err(named(Error::invalid(
+            "cannot replace the store's own file by the packed one; choose another name",
+        )));
     }
     let is_newest = newest.is_some_and(|newest| newest.number == manifest.number);
     let file = crate::commit::skeleton(path.into(), &manifest, is_newest)?;
@@ -109,10 +111,10 @@ pub fn pack<'a>(site: impl Into<Site<'a>>, out: &Path, options: &PackOptions) ->
     let mut oldest = merge.prepare()?;
     for (id, place) in &datasets {
         let stored = manifest.dataset(id).ok_or_else(|| {
-            let message = "the epoch does not know this dataset of the store";
+            let message = "the epoch's manifest does not have this dataset of the store";
             named(Error::corrupt(message).object(String::from_utf8_lossy(place)))
         })?;
-        let (made, needs) = made_as(stored)?;
+        let (made, needs) = packed_options(stored)?;
         oldest = oldest.max(needs);
         all.insert(*id, (stored, made));
     }
@@ -155,13 +157,13 @@ fn create_options(options: &PackOptions, oldest: LibVersion) -> CreateOptions {
     let mut create = CreateOptions::default();
     create.oldest = oldest;
     (create.threads, create.sync, create.replace) = (options.threads, options.sync, options.replace);
-    // The file is made in one go, or not at all.
+    // An incomplete file is discarded, so there is nothing that a journal could repair.
     create.journal = false;
     create
 }
 
 /// Returns the options of a dataset in the new file, and the oldest release that can read it.
-fn made_as(stored: &StoredDataset) -> Result<(DatasetOptions, LibVersion)> {
+fn packed_options(stored: &StoredDataset) -> Result<(DatasetOptions, LibVersion)> {
     let Definition { datatype, chunk, pipeline, fill, max, .. } = &stored.definition;
     let dims = stored.extent.clone();
     let grows = dims.iter().zip(max).any(|(dim, max)| *max != Some(*dim));
@@ -196,7 +198,7 @@ fn thread_count(threads: usize) -> usize {
     }
 }
 
-/// A log, and the fragment of its writer if the data are there.
+/// A log, and the fragment of its writer if the segment is in that.
 type OpenLog = (Arc<Log>, Option<Arc<dyn Source>>);
 
 /// Copies the data of a dataset.
@@ -238,8 +240,7 @@ fn fill(
                 Some(rows) => (rows, inside(segment.offset)),
                 None => (log.source()?, segment.offset),
             };
-            let file =
-                source.file().ok_or_else(|| Error::invalid("a log that is no file of this machine"))?;
+            let file = source.file().ok_or_else(|| Error::invalid("the log is not a local file"))?;
             parts.push(FilePart { at, file, from, length: segment.end - at });
             packed.copied += segment.end - at;
         }
@@ -249,7 +250,7 @@ fn fill(
     Ok(())
 }
 
-/// Copies chunks.
+/// Copies or composes the chunks of a chunked dataset.
 fn chunks(
     logs: &LogCache<'_>,
     stored: &StoredDataset,
@@ -296,7 +297,7 @@ fn chunks(
     Ok(())
 }
 
-/// Composes contiguous data, slab by slab.
+/// Composes the elements of a contiguous dataset, block by block.
 fn slabs(
     logs: &LogCache<'_>,
     stored: &StoredDataset,

@@ -19,9 +19,9 @@ use std::sync::Arc;
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Status {
-    /// The file that it belongs to.
+    /// Path of the store's file.
     pub path: PathBuf,
-    /// The store; `None` as long as nothing was committed.
+    /// ID of the store; `None` as long as nothing was committed.
     pub store: Option<StoreId>,
     /// All epochs, the oldest first.
     pub epochs: Vec<Epoch>,
@@ -39,7 +39,7 @@ pub struct Status {
     pub manifest_bytes: u64,
     /// Unfinished uploads to an object store: their writers are at work, or were stopped.
     pub uploads: Vec<BegunUpload>,
-    /// True if an object store has any object of it.
+    /// True if the store is in an object store that has at least one of its objects.
     made: bool,
 }
 
@@ -59,7 +59,7 @@ pub struct Epoch {
     pub size: u64,
     /// False if its commit was stopped while writing it.
     pub complete: bool,
-    /// Number of logs that it includes content of.
+    /// Number of logs whose content it includes.
     pub logs: usize,
     /// Number of datasets.
     pub datasets: usize,
@@ -77,9 +77,11 @@ pub struct LogState {
     pub header: Option<LogHeader>,
     /// State of its end.
     pub ending: Ending,
-    /// True if its content is invisible because a later writer truncated the file.
+    /// True if the newest epoch ignores it: a later writer truncated the file, or a compaction
+    /// replaced it.
     pub hidden: bool,
-    /// True if it was committed by reading its batches.
+    /// True if its batches were read to commit it, because its writer was stopped before it wrote an
+    /// index of them.
     pub salvaged: bool,
     /// Size in bytes.
     pub size: u64,
@@ -87,7 +89,7 @@ pub struct LogState {
     pub committed: u64,
     /// Last epoch that committed content of it; 0 for none.
     pub epoch: u64,
-    /// True if a process with its writer's id runs on this machine. Meaningless for writers on
+    /// True if a process with its writer's process ID runs on this machine. Meaningless for writers on
     /// other machines.
     pub runs: bool,
     /// Description of its damage.
@@ -275,7 +277,7 @@ impl LogState {
         }
     }
 
-    /// Returns the number of bytes that are not committed.
+    /// Returns the number of bytes that are not committed; 0 for a hidden log.
     #[must_use]
     pub fn waiting(&self) -> u64 {
         if self.hidden { 0 } else { self.size.saturating_sub(self.committed) }
@@ -344,13 +346,13 @@ fn log(site: Site<'_>, writer: WriterId, newest: Option<&Manifest>) -> Result<Lo
         Err(error) => return Err(error),
     }
     if state.damage.is_none() && state.committed > state.size {
-        let message = format!("{} bytes are committed, and it has {}", state.committed, state.size);
+        let message = format!("{} bytes are committed, but the log has only {}", state.committed, state.size);
         state.damage = Some(message);
     }
     Ok(state)
 }
 
-/// Returns whether a process of that id runs on this machine.
+/// Returns whether a process of that ID runs on this machine.
 fn runs(process: u32) -> bool {
     process != 0 && Path::new("/proc").join(process.to_string()).exists()
 }

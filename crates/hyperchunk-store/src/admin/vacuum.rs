@@ -2,7 +2,8 @@
 //!
 //! Old data may still be in use: a program that opened the file before the last commit reads the
 //! epoch of that time. Therefore recently changed files are kept, and everything that the newest
-//! epochs need. What a program at work may be making is kept regardless of the grace period.
+//! epochs need. Files that a running program may still be writing are kept for at least ten minutes,
+//! even if the grace period is shorter.
 
 use crate::Session;
 use crate::format::manifest::{manifest_name, parse_epoch_number};
@@ -47,12 +48,12 @@ impl Default for VacuumOptions {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct VacuumReport {
-    /// Deleted files.
+    /// Deleted files and aborted uploads; with [`VacuumOptions::dry`], nothing is deleted yet.
     pub files: Vec<PathBuf>,
     /// Their total size in bytes.
     pub bytes: u64,
-    /// Number of files that are kept only because they changed recently. At least 10 minutes count
-    /// for files that a program may be making at this moment.
+    /// Number of files that are kept only because they changed recently: within the grace period,
+    /// and at least within 10 minutes for files that a program may be making at this moment.
     pub young: usize,
     /// Unfinished uploads to an object store that are kept: their writers are at work, or were
     /// stopped.
@@ -86,7 +87,7 @@ pub fn vacuum<'a>(site: impl Into<Site<'a>>, options: &VacuumOptions) -> Result<
         })?;
         check_logs(site, &newest)?;
         let garbage = find_garbage(site, &newest, options)?;
-        // The next epoch may need what this one does not.
+        // An epoch that was committed in the meantime may need files that this one does not.
         if Manifest::newest(site)?.is_none_or(|now| now.number != newest.number) {
             continue;
         }
@@ -97,7 +98,8 @@ pub fn vacuum<'a>(site: impl Into<Site<'a>>, options: &VacuumOptions) -> Result<
     }
 }
 
-/// Refuses an epoch whose data are not all there: earlier ones may be the last that can be read.
+/// Fails if a log of the newest epoch is missing or too short, since then only earlier epochs may
+/// be readable.
 fn check_logs(site: Site<'_>, newest: &Manifest) -> Result<()> {
     let sizes = site.map_concurrently(&newest.logs, |log| {
         Log::open_for_reads(LogName::from((site, log.writer))).map(|opened| opened.file_size())

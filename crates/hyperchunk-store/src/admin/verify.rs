@@ -45,7 +45,7 @@ pub fn verify<'a>(site: impl Into<Site<'a>>) -> Result<VerifyReport> {
         match opened.and_then(|log| log.verify().map(|bytes| (log, bytes))) {
             Ok((log, bytes)) if log.length >= committed => verified.bytes += bytes,
             Ok((log, _)) => verified.damaged.push(format!(
-                "{}: whole up to {}, committed up to {committed}",
+                "{}: valid up to byte {}, but {committed} bytes are committed",
                 name.path().display(),
                 log.length
             )),

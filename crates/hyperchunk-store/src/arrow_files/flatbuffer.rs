@@ -73,7 +73,7 @@ pub(super) struct Table<'a> {
 }
 
 fn wrong() -> Error {
-    Error::corrupt("Arrow metadata that are cut off or lead elsewhere").within("fragment")
+    Error::corrupt("the Arrow metadata are cut off, or have an offset out of range").within("fragment")
 }
 
 fn array<const N: usize>(bytes: &[u8], at: usize) -> Result<[u8; N]> {

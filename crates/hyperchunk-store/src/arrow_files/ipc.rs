@@ -294,7 +294,8 @@ pub(super) fn read_footer(flat: &[u8]) -> Result<Footer> {
     }
     let mut blocks = Vec::new();
     for [at, metadata, body] in root.structs::<3>(3)? {
-        let number = |value: i64| u64::try_from(value).map_err(|_| wrong("a batch before the file"));
+        let number =
+            |value: i64| u64::try_from(value).map_err(|_| wrong("a batch with a negative offset or size"));
         // The length of the metadata has 32 bits, followed by 32 bits of padding.
         let metadata = number(metadata & 0xffff_ffff)?;
         blocks.push(Block { at: number(at)?, metadata, body: number(body)? });
@@ -305,9 +306,9 @@ pub(super) fn read_footer(flat: &[u8]) -> Result<Footer> {
 /// Decodes the message of a batch: its number of rows, and its buffers.
 pub(super) fn read_batch(bytes: &[u8]) -> Result<(u64, Vec<Span>)> {
     let flat = bytes.get(8..).filter(|_| bytes.starts_with(&CONTINUATION));
-    let root = Table::root(flat.ok_or_else(|| wrong("no message where the footer says that a batch is"))?)?;
+    let root = Table::root(flat.ok_or_else(|| wrong("there is no message at the offset of a batch"))?)?;
     if root.byte(1)? != RECORD_BATCH_KIND {
-        return Err(wrong("a message that is no batch"));
+        return Err(wrong("a message that is not a record batch"));
     }
     let batch = root.table(2)?.ok_or_else(|| wrong("a message without a batch"))?;
     let number = |value: i64| u64::try_from(value).map_err(|_| wrong("a batch of a negative size"));

@@ -3,9 +3,9 @@
 //! A writer with [`Segments::Arrow`](super::Segments) has a file next to its log for each *table*,
 //! the datasets of one group with the same number of rows. Whole rows go there, column by column;
 //! everything else goes to the log, including records of the rows' locations. A piece in a fragment
-//! belongs to its writer's log, with a bit ([`fragment_offset`](crate::format::fragment_offset)) set in its offset: only code that opens
-//! files has to distinguish them. The fragment's name follows from the dataset's definition and the
-//! writer.
+//! belongs to its writer's log, with a bit ([`fragment_offset`](crate::format::fragment_offset)) set in
+//! its offset: only code that opens files has to distinguish them. The fragment's name follows from the
+//! dataset's definition and the writer.
 
 mod flatbuffer;
 mod ipc;

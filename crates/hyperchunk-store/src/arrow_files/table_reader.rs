@@ -89,7 +89,7 @@ pub fn fragments(path: &Path, table: &str, epoch: Option<u64>) -> Result<Fragmen
 }
 
 fn refuse(message: String) -> Error {
-    Error::invalid(format!("{message}: its files alone are not the table (`hyperchunk.open` reads it)"))
+    Error::invalid(format!("{message}: its files alone are not the whole table (`hyperchunk.open` reads it)"))
 }
 
 fn open_fragments(path: &Path, table: &str, manifest: &Manifest) -> Result<Fragments> {
@@ -151,7 +151,7 @@ fn choose<'m>(table: &str, manifest: &'m Manifest) -> Result<(String, String, Ve
     if all.len() > 1 {
         let in_fragments = |stored: &&StoredDataset| {
             let mut parts = stored.parts.iter();
-            parts.any(|part| part.written.pieces.may_lie_at(FRAGMENT_FLAG))
+            parts.any(|part| part.written.pieces.may_have_offset_bits(FRAGMENT_FLAG))
         };
         all.retain(|(_, (_, stored))| stored.iter().any(in_fragments));
     }
@@ -175,7 +175,10 @@ fn column(stored: &StoredDataset, rows: u64) -> Result<Column> {
     let path = String::from_utf8_lossy(&stored.definition.path).into_owned();
     let name = path.rsplit('/').next().unwrap_or_default().to_owned();
     if stored.extent.first() != Some(&rows) {
-        return Err(refuse(format!("{name} has {:?} rows, and other columns {rows}", stored.extent.first())));
+        return Err(refuse(format!(
+            "{name} has {} rows, but other columns have {rows}",
+            stored.extent.first().copied().unwrap_or_default()
+        )));
     }
     let inner = stored.extent.iter().skip(1);
     let row = inner.fold(stored.definition.element_size(), |size, dim| size.saturating_mul(*dim));
@@ -197,7 +200,7 @@ fn column(stored: &StoredDataset, rows: u64) -> Result<Column> {
         }
         if !is_in(segment.offset) {
             let range = format!("{}..{}", start / row.max(1), segment.end.div_ceil(row.max(1)));
-            return Err(refuse(format!("rows {range} of {name} lie in a log")));
+            return Err(refuse(format!("rows {range} of {name} are in a log")));
         }
         at = segment.end;
     }
@@ -215,7 +218,7 @@ fn fragment(path: &Path, table: &str, writer: WriterId, log: u32, columns: &[Col
     let footer = footer(&file).map_err(named)?;
     let shown = path.display();
     let footer = footer.ok_or_else(|| {
-        refuse(format!("{shown} has no footer, for its writer goes on or was stopped; `hyperchunk store compact` writes one file anew"))
+        refuse(format!("{shown} has no footer: its writer is still at work, or was stopped; `hyperchunk store compact` writes one new file"))
     })?;
     let mut places = Vec::with_capacity(columns.len());
     for column in columns {
@@ -230,7 +233,11 @@ fn fragment(path: &Path, table: &str, writer: WriterId, log: u32, columns: &[Col
         places.push(place.ok_or_else(|| refuse(format!("{shown} has no column {}", column.name)))?);
     }
     if footer.columns.len() != columns.len() {
-        return Err(refuse(format!("{shown} has {} columns, of {}", footer.columns.len(), columns.len())));
+        return Err(refuse(format!(
+            "{shown} has {} columns, expected {}",
+            footer.columns.len(),
+            columns.len()
+        )));
     }
     // Locations in the file of the rows of the first column, in order.
     let first = columns.first().ok_or_else(|| Error::invalid("a table without columns"))?;
@@ -267,7 +274,7 @@ fn fragment(path: &Path, table: &str, writer: WriterId, log: u32, columns: &[Col
         };
         let row = row.filter(|_| columns.iter().zip(&places).all(|pair| same(pair).is_some()));
         let row = row.ok_or_else(|| {
-            refuse(format!("{shown} has {rows} rows that were written anew since, or are not committed"))
+            refuse(format!("{shown} has {rows} rows that were overwritten since, or are not committed"))
         })?;
         let Block { at, metadata, body } = block;
         batches.push(FragmentBatch { row, rows, at, metadata, body });
@@ -297,7 +304,7 @@ fn footer(file: &LocalFile) -> Result<Option<Footer>> {
 fn read(file: &LocalFile, block: Block) -> Result<(u64, Vec<ipc::Span>)> {
     let end = block.at.checked_add(block.metadata).and_then(|end| end.checked_add(block.body));
     if end.is_none_or(|end| end > file.size()) || block.metadata > MAX_METADATA_BYTES {
-        return Err(Error::corrupt("a footer that names a batch beyond the file").at(block.at));
+        return Err(Error::corrupt("the footer has a batch past the end of the file").at(block.at));
     }
     let length = usize::try_from(block.metadata).map_err(|_| Error::limit("larger than memory"))?;
     let mut bytes = vec![0; length];

@@ -67,7 +67,7 @@ struct Batch {
     first: u64,
     runs: Vec<Run>,
     /// Number of columns in the written metadata; 0 before they are written.
-    said: usize,
+    written_columns: usize,
 }
 
 /// Contiguous values of a column.
@@ -83,7 +83,7 @@ struct Run {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RowDestination {
     pub(crate) offset: u64,
-    way: RowPlacement,
+    placement: RowPlacement,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -226,7 +226,7 @@ impl Table {
             && run.offset + run.length == self.end
             && last.first.checked_add(run.rows) == Some(first)
         {
-            return RowDestination { offset: self.end, way: RowPlacement::Longer };
+            return RowDestination { offset: self.end, placement: RowPlacement::Longer };
         }
         let from = self.batches.len().saturating_sub(MAX_SEARCHED_BATCHES);
         let fits = |batch: &Batch| {
@@ -237,8 +237,8 @@ impl Table {
         let beside = self.batches[from..].iter().rposition(fits);
         let end = self.end.next_multiple_of(ALIGNMENT_BYTES);
         match beside {
-            Some(batch) => RowDestination { offset: end, way: RowPlacement::Beside(from + batch) },
-            None => RowDestination { offset: end + self.metadata_bytes(), way: RowPlacement::New },
+            Some(batch) => RowDestination { offset: end, placement: RowPlacement::Beside(from + batch) },
+            None => RowDestination { offset: end + self.metadata_bytes(), placement: RowPlacement::New },
         }
     }
 
@@ -256,14 +256,14 @@ impl Table {
         length: u64,
     ) {
         let run = Run { dataset, rows, offset: spot.offset, length };
-        match spot.way {
+        match spot.placement {
             RowPlacement::Longer => {
                 if let Some(last) = self.batches.last_mut()
                     && let Some(run) = last.runs.last_mut()
                 {
                     run.rows += rows;
                     run.length += length;
-                    last.said = 0;
+                    last.written_columns = 0;
                 }
             }
             RowPlacement::Beside(batch) => {
@@ -274,7 +274,7 @@ impl Table {
             RowPlacement::New => {
                 let room = self.metadata_bytes();
                 let at = spot.offset - room;
-                self.batches.push(Batch { at, room, append, first, runs: vec![run], said: 0 });
+                self.batches.push(Batch { at, room, append, first, runs: vec![run], written_columns: 0 });
             }
         }
         self.end = spot.offset + length;
@@ -308,7 +308,7 @@ impl Table {
             let Some(runs) = runs else { continue };
             let end = runs.iter().map(|run| run.offset + run.length).max().unwrap_or(body_at);
             let body = (end - body_at).next_multiple_of(ALIGNMENT_BYTES);
-            if batch.said != fields.len() {
+            if batch.written_columns != fields.len() {
                 let columns: Vec<_> = fields
                     .iter()
                     .zip(&runs)
@@ -316,11 +316,11 @@ impl Table {
                     .collect();
                 let key = if batch.append { "h5.append" } else { "h5.rows" };
                 let metadata = [(key, format!("{}:{}", batch.first, batch.first + rows))];
-                // Columns that came later may need more room than there is. The rows are in the log, and
-                // `fragments` tells that they are in no batch.
+                // Columns that were defined later may need more space than was reserved. The log still
+                // has the locations of the rows, and `fragments` reports that they are in no batch.
                 let Some(message) = ipc::batch(rows, &columns, body, &metadata, batch.room) else { continue };
                 segment.write(batch.at, &message)?;
-                batch.said = fields.len();
+                batch.written_columns = fields.len();
             }
             blocks.push(Block { at: batch.at, metadata: batch.room, body });
         }

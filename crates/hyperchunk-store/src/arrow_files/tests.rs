@@ -217,7 +217,7 @@ fn fragments_are_the_table_or_an_error_says_why_not() {
     assert_eq!(fragments(&path, "/g@60000", None).unwrap(), found);
     write(10, 20, &[0]);
     commit(&path, &never()).unwrap().unwrap();
-    says("written anew");
+    says("overwritten since");
     assert_eq!(fragments(&path, "/g", Some(2)).unwrap().files, found.files);
     compact(&path, &CompactOptions { sync: Sync::Never, ..CompactOptions::default() }).unwrap().unwrap();
     let found = fragments(&path, "/g", None).unwrap();

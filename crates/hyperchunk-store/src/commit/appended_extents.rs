@@ -2,8 +2,8 @@
 
 use crate::Extent;
 
-/// Merge of the changes of an extent: along each dimension the largest requested one or, if there
-/// is no growth, the smallest.
+/// Merge of the changes of an extent: in each dimension the largest requested size or, if no
+/// change enlarges it, the smallest.
 pub(super) struct AppendedExtents {
     before: Vec<u64>,
     grown: Vec<u64>,
@@ -33,9 +33,10 @@ impl AppendedExtents {
         clips
     }
 
-    /// Adds the changes of a stopped writer, which later epochs override. If these changed the
-    /// extent `known` that the writer started from, theirs counts, unless both enlarged it; and if
-    /// they wrote to the dataset (`is_written`), it does not shrink.
+    /// Adds the changes of a stopped writer, over which later epochs take precedence. `known` is the
+    /// extent in the epoch that the writer started from. The writer's growth counts unless later
+    /// epochs shrank the dataset; its shrinking counts only if they neither changed the extent nor
+    /// wrote to the dataset (`is_written`).
     pub(super) fn take_below(
         &mut self,
         start: &[u64],

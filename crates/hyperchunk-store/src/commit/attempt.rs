@@ -83,7 +83,7 @@ impl<'a> Attempt<'a> {
             let known = base.as_ref().and_then(|base| base.log(&ticket.writer));
             let there = there.contains(&ticket.writer) || known.is_some_and(|log| log.finished);
             if !there && !base.as_ref().is_some_and(|base| base.hidden.contains(&ticket.writer)) {
-                let message = format!("there is no log of writer {}, which gave a ticket", ticket.writer);
+                let message = format!("there is no log of the ticket's writer, {}", ticket.writer);
                 return Err(Error::new(ErrorKind::NotFound, message));
             }
         }
@@ -185,7 +185,7 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// Returns whether no content of the previous epoch is left.
+    /// Returns whether no content of the previous epoch stays visible.
     fn starts_over(&self) -> bool {
         let truncates = self.new.iter().any(|new| new.header.truncates);
         self.base.as_ref().map_or(truncates, |base| self.floor >= base.number)
@@ -319,7 +319,7 @@ impl<'a> Attempt<'a> {
         }))
     }
 
-    /// Returns whether the file was edited, and edits are to be committed by themselves.
+    /// Returns whether the file was edited, and edits alone are to make an epoch.
     fn has_edits(&self) -> Result<bool> {
         match &self.base {
             Some(base) if self.options.edits => {
@@ -329,7 +329,7 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// Merges the structure.
+    /// Merges the current skeleton and the writers' images. Also returns the skeleton.
     fn structure(&self) -> Result<(Merge, Option<File>)> {
         let open = |bytes: Vec<u8>| {
             let mut options = OpenOptions::default();
@@ -494,7 +494,7 @@ impl<'a> Attempt<'a> {
             time: now(),
             ..Manifest::default()
         };
-        // Announced datasets that no log mentions yet.
+        // Datasets of the initial file that no log defines yet.
         let announced = match current.filter(|_| self.base.is_none()) {
             Some(file) => Marker::find_all(file)?,
             None => Vec::new(),
@@ -608,7 +608,7 @@ impl<'a> Attempt<'a> {
         let seen = before.filter(|_| !self.starts_over()).map(|(_, stored)| &*stored.extent);
         let mut ends = AppendedExtents::new(seen.unwrap_or(&definition.dims));
         let mut made = Vec::new();
-        let mut behind = Vec::new();
+        let mut appended_parts = Vec::new();
         let of_ids = self.new.iter().flat_map(|new| ids.iter().map(move |id| (new, new.numbers.get(id))));
         for (new, found) in of_ids {
             let Some((dataset, Some(place))) = found.copied() else { continue };
@@ -655,7 +655,7 @@ impl<'a> Attempt<'a> {
                 if rows_alone {
                     written.pages.clear();
                 }
-                behind
+                appended_parts
                     .push((*log, DatasetWrites { statistics, pages, appended, ..DatasetWrites::nothing(0) }));
             }
             let start = self.first_extent(new, dataset, id, definition)?;
@@ -689,7 +689,7 @@ impl<'a> Attempt<'a> {
             }
         }
         stopped::insert(&mut parts, outdated);
-        append_rows(&mut parts, behind, &mut extent, number)
+        append_rows(&mut parts, appended_parts, &mut extent, number)
             .map_err(|error| error.object(String::from_utf8_lossy(&definition.path)))?;
         Ok(StoredDataset { id, definition: definition.clone(), extent, parts })
     }
@@ -704,7 +704,7 @@ impl<'a> Attempt<'a> {
     ) -> Result<Vec<u64>> {
         let header = &new.header;
         if new.known.is_some() {
-            // Its earlier records.
+            // Its earlier records may have changed the extent.
             let log = (self.site, header.writer);
             let all = if new.salvaged { Log::salvage(log, 0)? } else { Log::open(log, None, 0)? };
             let first = new.written.iter().find(|(own, _)| *own == dataset);
@@ -763,18 +763,18 @@ fn describe(conflict: &Conflict, all: usize) -> String {
 /// Appends rows after the existing ones, writer by writer.
 fn append_rows(
     parts: &mut Vec<Part>,
-    behind: Vec<(u32, DatasetWrites)>,
+    appended_parts: Vec<(u32, DatasetWrites)>,
     extent: &mut [u64],
     epoch: u64,
 ) -> Result<()> {
     let Some((rows, row)) = extent.split_first_mut() else { return Ok(()) };
-    for (log, DatasetWrites { appended, statistics, pages, .. }) in behind {
+    for (log, DatasetWrites { appended, statistics, pages, .. }) in appended_parts {
         let (mut first, mut end) = (u64::MAX, 0);
         for piece in appended.iter() {
             let (Some(start), Some(count)) = (piece.slab.start.first(), piece.slab.count.first()) else {
                 continue;
             };
-            // Rows of another width are treated as boxes; the rest of such a row is unwritten.
+            // Rows may be narrower than the dataset: the rest of such a row is unwritten.
             if piece.slab.count.len() != row.len() + 1 {
                 return Err(Error::corrupt(format!("rows of {} dimensions", piece.slab.count.len())));
             }

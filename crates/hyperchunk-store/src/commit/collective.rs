@@ -1,6 +1,6 @@
 //! Collective writes: data that all writers of a dataset wrote first and identically.
 //!
-//! Programs that run once a rank often fill a dataset on every rank (`f["x"] = zeros`), and each
+//! MPI programs often fill a dataset on every rank (`f["x"] = zeros`), and each
 //! rank then writes a part. The identical fills are treated as one write below the parts; otherwise
 //! every part would conflict with the fills of the other ranks.
 

@@ -1,4 +1,4 @@
-//! Linking: the segments of logs that hold a dataset's data, for programs that do not know stores.
+//! Links from a skeleton to the data in logs, with which plain libhdf5 reads the datasets of a store.
 //!
 //! HDF5 can keep the data of a dataset in external files: a list of segments in row-major order.
 //! Raw elements in logs form such a list, so plain libhdf5 reads them in place. A list holds only
@@ -74,7 +74,7 @@ impl fmt::Display for UnlinkedReason {
                 "fields of its elements were written one by one: hyperchunk store compact puts them together"
             }
             Self::FillValue => "elements were never written, and the fill value is not zero",
-            Self::Segments => "more pieces than plain HDF5 can be shown",
+            Self::Segments => "more pieces than external files or virtual datasets can describe",
             Self::ObjectStore => "the logs are in an object store, which plain HDF5 does not read",
         })
     }
@@ -97,7 +97,7 @@ pub(crate) struct LinkedSegment {
 }
 
 impl LinkedSegments {
-    /// Places a segment over the existing ones.
+    /// Inserts a segment in place of the parts of existing ones that it covers.
     fn insert(&mut self, mut start: u64, mut segment: LinkedSegment) {
         if segment.end <= start {
             return;
@@ -162,7 +162,7 @@ pub(crate) fn segments(
             if !fills_with_zeros(stored) {
                 return Ok(Err(UnlinkedReason::FillValue));
             }
-            // Unwritten elements refer past the end of a log that the dataset has anyway.
+            // Unwritten elements refer past the end of a log that the dataset refers to anyway.
             let log = stored.parts.first().map_or(0, |part| part.log);
             files.push(file(log, ZEROS_OFFSET, start - at)?);
         }
@@ -240,8 +240,8 @@ fn to_name(path: &Path) -> Name {
     Name::from(hyperchunk::os::path_to_bytes(path).as_slice())
 }
 
-/// Returns the stubs of the datasets of an epoch, and which of them are linked. `paths` gives their
-/// locations.
+/// Returns the stubs of the datasets of an epoch, and which of them are linked. `paths` has their
+/// paths in the skeleton.
 pub(crate) fn shown(
     site: Site<'_>,
     manifest: &Manifest,

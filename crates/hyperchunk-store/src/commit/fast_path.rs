@@ -1,7 +1,7 @@
 //! Fast path to the first epoch.
 
 use super::attempt::{Attempt, Round};
-use super::new_logs::taken;
+use super::new_logs::read_new_log;
 use super::{CommitOptions, CommitReport, publish_skeleton, with_epoch};
 use crate::Manifest;
 use crate::location::file_identity::FileIdentity;
@@ -29,7 +29,7 @@ pub(super) fn reported(site: Site<'_>, options: &CommitOptions) -> Result<Option
             return Ok(None);
         }
         let name = LogName::from((site, header.writer));
-        new.push(taken(name, Log::from_report(name, report)?, None)?);
+        new.push(read_new_log(name, Log::from_report(name, report)?, None)?);
     }
     new.sort_by_key(|new| (new.header.priority, new.writer()));
     new.dedup_by_key(|new| new.writer());
@@ -41,7 +41,7 @@ pub(super) fn reported(site: Site<'_>, options: &CommitOptions) -> Result<Option
         site,
         options,
         base: None,
-        // Taken if another commit was faster.
+        // If another commit was faster, this number is taken, and publishing fails.
         number: 1,
         new,
         left: Vec::new(),

@@ -10,10 +10,10 @@ use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
 /// State of a store that a writer needs. The process that created the store passes it to the
-/// others, which saves them reading it.
+/// others, so that they need not read the store.
 #[derive(Debug, Clone, Default)]
 pub struct KnownStore {
-    /// The store.
+    /// ID of the store.
     pub store: StoreId,
     /// The newest epoch; 0 for none.
     pub epoch: u64,
@@ -34,8 +34,8 @@ pub struct NewStore {
     pub(crate) identity: Option<FileIdentity>,
 }
 
-/// Identity of a file on this machine, also across nodes of a shared file system: inode, size, time
-/// of modification in nanoseconds since 1970.
+/// Identity of a file, equal on all nodes of a shared file system: inode, size and time of
+/// modification. It differs after the file was replaced or changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FileStamp {
     /// Inode.
@@ -67,7 +67,7 @@ impl KnownStore {
         match (site.local(), self.seen) {
             (Some(path), Some(seen)) if FileStamp::from_path(path) == Some(seen) => return Ok(None),
             (Some(path), Some(_)) if !path.exists() => {
-                let message = "cannot write to the store: its file is gone";
+                let message = "cannot write to the store: its file no longer exists";
                 return Err(Error::new(ErrorKind::NotFound, message).file(path.display()));
             }
             // The state was determined before the file was created, or is the base of a compaction.

@@ -2,7 +2,7 @@
 //!
 //! A commit reads the newest epoch, finds logs with new content, determines the precedence of all
 //! writes, and publishes one manifest under the next number. If another commit published that
-//! number first, it begins again. Last, the new skeleton, a copy of the one in the manifest,
+//! number first, this one starts over. Last, the new skeleton, a copy of the one in the manifest,
 //! replaces the file at the user's path.
 
 mod appended_extents;
@@ -179,7 +179,7 @@ pub fn waiting<'a>(site: impl Into<Site<'a>>, manifest: Option<&Manifest>) -> Re
     waiting_and_damaged(site.into(), manifest).map(|(waiting, _)| waiting)
 }
 
-/// As [`waiting`], without the log of the writer `own` and those of its session. If that is unknown,
+/// As [`waiting`], without the log of the writer `own` and those of its session. If the session is unknown,
 /// every other writer counts as one of another session. Logs whose names show that they belong to
 /// the session are not read.
 ///
@@ -202,14 +202,14 @@ pub fn waiting_of_others<'a>(
     Ok(waiting)
 }
 
-/// Returns whether at least `writers_of_it` writers of a session are finished and not committed.
+/// Returns whether at least `writer_count` writers of a session are finished and not committed.
 /// Counts names first and stops reading as soon as the answer is known, since every one of many
 /// writers may ask this when it closes.
 ///
 /// # Errors
 /// Io.
-pub fn are_done<'a>(site: impl Into<Site<'a>>, session: Session, writers_of_it: u32) -> Result<bool> {
-    let (site, needed) = (site.into(), writers_of_it as usize);
+pub fn are_done<'a>(site: impl Into<Site<'a>>, session: Session, writer_count: u32) -> Result<bool> {
+    let (site, needed) = (site.into(), writer_count as usize);
     let mut ours = writers(site)?;
     ours.retain(|writer| writer.may_belong_to(session));
     if ours.len() < needed {
@@ -481,9 +481,9 @@ fn refuse_failed(site: Site<'_>, base: Option<&Manifest>, session: Option<Sessio
     let Some(first) = failed.first() else { return Ok(()) };
     let more = if failed.len() > 1 { format!(" (and {} more)", failed.len() - 1) } else { String::new() };
     let message = format!(
-        "cannot commit: expected writers that are done, got writer {}{more} of process {}, which could not write all that it was \
-         given and was told so (a full disk, or another error of the system); what came after its last flush is missing: commit \
-         by the ticket of that flush, or take what is whole with `hyperchunk store recover` (salvage=True)",
+        "cannot commit: expected writers that are done, got writer {}{more} of process {}, which could not write all of its data \
+         and got an error (a full disk, or another error of the system); data after its last flush are missing: commit \
+         by the ticket of that flush, or commit the intact part with `hyperchunk store recover` (salvage=True)",
         first.header.writer, first.header.process
     );
     Err(Error::new(ErrorKind::Io, message)
@@ -504,7 +504,7 @@ pub(crate) fn newest(site: Site<'_>) -> Result<(Option<Arc<Manifest>>, u64)> {
         if site.bucket().is_some() {
             // In a bucket, a manifest is complete or absent. Continuing from an earlier epoch would
             // lose this one.
-            let message = format!("epoch {last} is there, and cannot be read");
+            let message = format!("epoch {last} exists, but cannot be read");
             return Err(Error::corrupt(message).file(Manifest::path(site, last).display()));
         }
         let young = site.operations().age(&manifest_name(last)).is_some_and(|age| age < MAX_INCOMPLETE_AGE);

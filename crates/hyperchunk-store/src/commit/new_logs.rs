@@ -1,4 +1,4 @@
-//! New content of a log.
+//! Content of a log that is not committed yet, as a commit needs it.
 
 use crate::location::site::{LogName, Site};
 use crate::read::scan_log::{Ending, Log};
@@ -15,8 +15,8 @@ pub(super) struct NewLog {
     pub(super) length: u64,
     pub(super) trailer: u64,
     pub(super) hidden: Vec<WriterId>,
-    /// Its image, and the image that was committed before.
     pub(super) image: Option<Vec<u8>>,
+    /// The image that was committed before.
     pub(super) before: Option<Vec<u8>>,
     pub(super) written: Vec<(u32, DatasetWrites)>,
     /// The previously committed part of the log.
@@ -41,7 +41,7 @@ impl NewLog {
     }
 }
 
-/// Opens a log that may have new content; `None` if it has not.
+/// Reads the new content of a log; `None` if it has none.
 pub(super) fn open(
     site: Site<'_>,
     writer: WriterId,
@@ -58,11 +58,11 @@ pub(super) fn open(
     if known.is_some_and(|known| known.length >= log.length && known.finished == finished) {
         return Ok(None);
     }
-    taken(name, log, known).map(Some).map_err(|error| error.file(name.path().display()))
+    read_new_log(name, log, known).map(Some).map_err(|error| error.file(name.path().display()))
 }
 
-/// Takes the content of a log, with its definitions.
-pub(super) fn taken(name: LogName<'_>, log: Log, known: Option<LogPart>) -> Result<NewLog> {
+/// Reads the content of an open log, with its definitions.
+pub(super) fn read_new_log(name: LogName<'_>, log: Log, known: Option<LogPart>) -> Result<NewLog> {
     let count = u32::try_from(log.defined.len()).map_err(|_| Error::limit("2^32 datasets"))?;
     let definitions = (0..count).map(|number| log.definition(number)).collect::<Result<Vec<_>>>()?;
     let places: HashMap<u32, usize> =

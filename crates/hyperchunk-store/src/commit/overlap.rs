@@ -21,7 +21,7 @@ const MAX_BOX_BYTES: u64 = 64 << 20;
 /// Maximum number of layers visited to resolve a writer's own overwrites.
 const MAX_VISITED_LAYERS: usize = 1 << 26;
 
-/// A piece, and the part of it that the extents leave.
+/// A piece, and the part of its box (`seen`) that no later change of the extent clipped.
 #[derive(Debug, Clone)]
 pub(crate) struct Layer {
     /// Number of its part.
@@ -117,11 +117,11 @@ pub(crate) fn rows(
     })
 }
 
-/// Number of rows from which on the gaps between them are read too, if they are small.
+/// Minimum number of rows that are read in one request with the gaps between them, if these are small.
 const MIN_GAP_ROWS: usize = 16;
 
-/// Copies the elements of `wanted` from a piece to their place in the bytes of a block. Piece and
-/// block both contain `wanted`.
+/// Copies the elements of `wanted` from a piece to the buffer of a block. Both the piece and the
+/// block contain `wanted`.
 pub(crate) fn copy_elements(
     log: &Log,
     definition: &Definition,

@@ -1,4 +1,4 @@
-//! The file at the user's path after a commit: the skeleton of the newest epoch.
+//! Replacement of the file at the user's path by the skeleton of the newest epoch.
 
 use super::{now, open_skeleton};
 use crate::Manifest;
@@ -32,15 +32,15 @@ pub(crate) fn publish_skeleton(site: Site<'_>, manifest: &Arc<Manifest>, sync: S
 /// Adds to an error after the publication of an epoch that its data are committed.
 pub(crate) fn with_epoch(error: Error, number: u64) -> Error {
     let message = format!(
-        "the data are committed as epoch {number}, but the file that shows them is still the one before: {}; remove the cause, \
+        "the data are committed as epoch {number}, but the file at the store's path could not be replaced: {}; remove the cause, \
          then repeat `hyperchunk store commit`, which finishes it",
         error.message()
     );
     error.with_message(message)
 }
 
-/// Shows an epoch whose commit was stopped before it replaced the file at the user's path, which
-/// still is the skeleton of an older epoch.
+/// Replaces the file at the user's path if it still is the skeleton of an older epoch, because a
+/// commit was stopped before it replaced the file.
 pub(super) fn repair(site: Site<'_>, newest: &Arc<Manifest>, sync: Sync) -> Result<()> {
     let (Ok(bytes), Ok(file)) = (site.operations().file(), open_skeleton(site)) else { return Ok(()) };
     let is_older = match stamp::read_epoch(&bytes, &file)? {

@@ -54,7 +54,7 @@ fn other_file(new: &NewLog, base: &Manifest, floor: u64) -> Option<Error> {
         format!("the file that it wrote to was begun anew after epoch {floor}")
     } else if header.truncates && header.floor > base.floor && outdated(new, Some(base)).is_some() {
         format!(
-            "it began the file anew after epoch {}, and epoch {} goes on with the file that it was to replace",
+            "it truncated the file after epoch {}, but epoch {} continues the file that it was to replace",
             header.floor, base.number
         )
     } else {
@@ -213,7 +213,7 @@ fn extent_conflict(
     let mut axes = last.iter().zip(&stored.extent).zip(known);
     let differs = axes.any(|((own, now), known)| own > now || (own < now && own < known));
     let own = format!("{last:?}").replace(['[', ']'], "");
-    differs.then(|| (Hyperslab::default(), format!("an extent of ({own}), and one of ({dims})")))
+    differs.then(|| (Hyperslab::default(), format!("different extents, ({own}) and ({dims})")))
 }
 
 /// Inserts the parts of stopped writers below the parts of epochs after the one that each started

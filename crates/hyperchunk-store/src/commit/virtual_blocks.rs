@@ -14,8 +14,8 @@ use crate::{Definition, Hyperslab, Marker, PieceForm};
 use hyperchunk::write::{DatasetOptions, NewLayout, NodeId, Writer};
 use hyperchunk::{Error, Result};
 use hyperchunk_format::model::{
-    AllocationTime, Class, Dataspace, Datatype, ExternalFile, FillTime, FillValue, FillWhen, Hyperslab,
-    Member, Name, SourceName, StoredSelection, VirtualMapping,
+    self, AllocationTime, Class, Dataspace, Datatype, ExternalFile, FillTime, FillValue, FillWhen, Member,
+    Name, SourceName, StoredSelection, VirtualMapping,
 };
 
 use std::ops::Range;
@@ -36,7 +36,7 @@ pub(crate) struct Block {
     slab: Hyperslab,
     /// Location of its bytes; `None` for fill values.
     file: Option<ExternalFile>,
-    /// The visible parts of it.
+    /// The parts of it that no later data cover.
     seen: Vec<Hyperslab>,
     /// Datatype of its elements if it differs from the dataset's: some members only.
     members: Option<Datatype>,
@@ -266,7 +266,7 @@ fn intersects(one: &Hyperslab, other: &Hyperslab) -> bool {
     both.into_iter().all(|((a, n), (b, m))| *a < b.saturating_add(*m) && *b < a.saturating_add(*n))
 }
 
-/// Subtracts a box from another.
+/// Returns boxes that do not overlap and cover the elements of `slab` outside of `over`.
 fn subtract(slab: &Hyperslab, over: &Hyperslab) -> Vec<Hyperslab> {
     let Some(common) = slab.intersection(over) else { return vec![slab.clone()] };
     let mut left = Vec::new();
@@ -366,7 +366,7 @@ fn filled(value: &[u8]) -> FillValue {
 /// Returns a box as a selection of a dataset that begins at `origin`.
 fn selection(slab: &Hyperslab, origin: &[u64]) -> StoredSelection {
     let axes = slab.start.iter().zip(&slab.count).zip(origin);
-    let axes = axes.map(|((start, count), origin)| Hyperslab {
+    let axes = axes.map(|((start, count), origin)| model::Hyperslab {
         start: start - origin,
         stride: *count,
         count: Some(1),

@@ -201,18 +201,23 @@ impl Pairs {
     /// Corrupt; Limit for more than [`MAX_RESULT_BYTES`] or 1024 keys.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         if bytes.len() > MAX_RESULT_BYTES {
-            return Err(Error::limit(format!("results of {} bytes", bytes.len())));
+            return Err(Error::limit(format!(
+                "results of {} bytes, more than {MAX_RESULT_BYTES}",
+                bytes.len()
+            )));
         }
         let mut cursor = Cursor::new(bytes, "results", 0);
         let many = cursor.u32()? as usize;
         if many > MAX_KEYS {
-            return Err(Error::limit(format!("results with {many} keys")));
+            return Err(Error::limit(format!("results with {many} keys, more than {MAX_KEYS}")));
         }
         let mut pairs = BTreeMap::new();
         for _ in 0..many {
             let key = text(&mut cursor)?;
             if key.is_empty() || key.len() > MAX_KEY_BYTES {
-                return Err(cursor.error(format!("a key of {} bytes", key.len())));
+                return Err(
+                    cursor.error(format!("a key of {} bytes, expected 1 to {MAX_KEY_BYTES}", key.len()))
+                );
             }
             let value = match cursor.u8()? {
                 3 => Value::Text(text(&mut cursor)?),
@@ -234,7 +239,7 @@ impl Pairs {
             }
         }
         if cursor.left() > 0 {
-            return Err(cursor.error(format!("{} bytes too many", cursor.left())));
+            return Err(cursor.error(format!("{} bytes after the last value", cursor.left())));
         }
         Ok(Self(pairs))
     }
@@ -275,7 +280,7 @@ impl Pairs {
         let wanted = match rules.get(key) {
             Some(Rule::Max) => Ordering::Less,
             Some(Rule::Min) => Ordering::Greater,
-            _ => return Err(mismatch(key, "no value of it is chosen")),
+            _ => return Err(mismatch(key, "the rule `with` needs a key with the rule max or min")),
         };
         match (one, other) {
             (Value::Number(one), Value::Number(other)) => {
@@ -284,7 +289,7 @@ impl Pairs {
                 Ok(!of_nan && one.compare(*other) != Some(wanted))
             }
             (Value::Text(one), Value::Text(other)) => Ok(one.cmp(other) != wanted),
-            _ => Err(mismatch(key, "of lists, none is chosen")),
+            _ => Err(mismatch(key, "the rule `with` needs two numbers or two texts")),
         }
     }
 }
@@ -303,7 +308,11 @@ impl Rule {
             "last" => Self::Last,
             other => match other.strip_prefix("with ") {
                 Some(key) => Self::With(key.to_owned()),
-                None => return Err(Error::invalid(format!("there is no rule {other:?} for results"))),
+                None => {
+                    return Err(Error::invalid(format!(
+                        "unknown rule {other:?}: expected max, min, sum, first, last or with KEY"
+                    )));
+                }
             },
         })
     }

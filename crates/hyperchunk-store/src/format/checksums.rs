@@ -50,6 +50,7 @@ struct PendingBatch {
 /// A record's payload as it was read.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Record {
+    /// Offset of the payload, as in [`crate::Piece`].
     pub(crate) place: u64,
     pub(crate) length: u64,
     pub(crate) checksum: u64,
@@ -146,8 +147,9 @@ impl Headers {
         // Rows in a fragment can be at any offset there; the only bound on the header is the size
         // of the log.
         let place = if is_in(place) { log.size() } else { place };
-        let most =
-            place.checked_sub(head).ok_or_else(|| Error::corrupt("a piece before its batch").at(head))?;
+        let most = place
+            .checked_sub(head)
+            .ok_or_else(|| Error::corrupt("a piece is stored before its batch").at(head))?;
         let mut header = vec![0; usize::try_from(most.min(FIRST_READ_BYTES)).unwrap_or(0)];
         log.read_at(head, &mut header)?;
         let length = header_length(&header, head)?;

@@ -33,7 +33,7 @@ impl Report {
     pub fn from_bytes(bytes: &[u8]) -> Result<Option<Self>> {
         let Some((ticket, rest)) = bytes.split_at_checked(Ticket::ENCODED_BYTES) else {
             return Err(Error::invalid(format!(
-                "a ticket of {} bytes; it has {}",
+                "expected a ticket or a report, got {} bytes; a ticket has {}",
                 bytes.len(),
                 Ticket::ENCODED_BYTES
             )));
@@ -42,7 +42,7 @@ impl Report {
         if rest.is_empty() {
             return Ok(None);
         }
-        let wrong = || Error::corrupt("the report of a writer was damaged on its way");
+        let wrong = || Error::corrupt("the report of a writer is damaged");
         let (header, rest) = rest.split_at_checked(HEADER_BYTES).ok_or_else(wrong)?;
         let (trailer, index) = rest.split_at_checked(TRAILER_BYTES).ok_or_else(wrong)?;
         let header = LogHeader::decode(header)?;

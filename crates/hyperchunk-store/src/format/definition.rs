@@ -75,7 +75,7 @@ impl Definition {
         match &self.fill.value {
             FillWhen::User(value) if !value.is_empty() && value.len() as u64 != self.datatype.size => {
                 let (found, size) = (value.len(), self.datatype.size);
-                Err(Error::corrupt(format!("a fill value of {found} bytes for elements of {size}")))
+                Err(Error::corrupt(format!("a fill value of {found} bytes for elements of {size} bytes")))
             }
             _ => Ok(()),
         }
@@ -148,7 +148,7 @@ impl Definition {
         let incarnation = u32::try_from(number(&mut cursor)?).unwrap_or(u32::MAX);
         let native = blob(&mut cursor)?.to_vec();
         if datatype.size == 0 {
-            return Err(cursor.error("elements of no size".to_owned()));
+            return Err(cursor.error("elements of 0 bytes".to_owned()));
         }
         let chunk = chunked.then_some(chunk);
         let definition = Self { path, datatype, dims, max, chunk, pipeline, fill, incarnation, native };
@@ -185,20 +185,20 @@ fn get_fill(cursor: &mut Cursor<'_>) -> Result<FillValue> {
         0 => FillWhen::Default,
         1 => FillWhen::Undefined,
         2 => FillWhen::User(value),
-        other => return Err(cursor.error(format!("a fill value of kind {other}"))),
+        other => return Err(cursor.error(format!("a fill value of unknown kind {other}"))),
     };
     let allocation = match cursor.u8()? {
         0 => AllocationTime::Default,
         1 => AllocationTime::Early,
         2 => AllocationTime::Late,
         3 => AllocationTime::Incremental,
-        other => return Err(cursor.error(format!("a time of allocation {other}"))),
+        other => return Err(cursor.error(format!("unknown allocation time {other}"))),
     };
     let time = match cursor.u8()? {
         0 => FillTime::Allocation,
         1 => FillTime::Never,
         2 => FillTime::IfSet,
-        other => return Err(cursor.error(format!("a time of filling {other}"))),
+        other => return Err(cursor.error(format!("unknown fill time {other}"))),
     };
     Ok(FillValue { value, allocation, time })
 }

@@ -113,7 +113,7 @@ impl DatasetWrites {
             .collect::<Result<_>>()?;
         let flags = cursor.u8()?;
         if flags > 3 {
-            return Err(cursor.error(format!("flags {flags:#x} of what was written")));
+            return Err(cursor.error(format!("unknown flags {flags:#x} of the writes to a dataset")));
         }
         let statistics = if flags & 1 == 0 { None } else { Some(Statistics::decode(cursor)?) };
         let many = if flags & 2 == 0 { 0 } else { count(cursor, MIN_PAGE_ENTRY_BYTES)? };
@@ -123,7 +123,8 @@ impl DatasetWrites {
 }
 
 impl DatasetWrites {
-    /// Adds the content of a record whose payload is at `place`.
+    /// Adds the content of record number `order`, whose payload is at `place` in the batch at `head`.
+    /// An element of the dataset has `element` bytes, a chunk the extent `chunk`.
     pub(crate) fn add(
         &mut self,
         record: &Record,
@@ -191,10 +192,11 @@ impl DatasetWrites {
 /// Index of the records since the previous index.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Index {
-    /// New datasets; the first has the number `known`.
+    /// Number of datasets that earlier indexes define.
     pub(crate) known: u32,
+    /// New datasets; the first has the number `known`.
     pub(crate) defined: Vec<DatasetEntry>,
-    /// By a dataset's number.
+    /// Writes, with the number of their dataset.
     pub(crate) written: Vec<(u32, DatasetWrites)>,
     /// The last image, even if it is older than the previous index.
     pub(crate) image: Option<Image>,
@@ -229,8 +231,10 @@ impl Index {
 
     pub(crate) fn decode(bytes: &[u8], offset: u64) -> Result<Self> {
         let mut cursor = Cursor::new(bytes, "log index", offset);
-        let short =
-            |number: u64| u32::try_from(number).map_err(|_| Error::corrupt("a dataset's number").at(offset));
+        let short = |number: u64| {
+            u32::try_from(number)
+                .map_err(|_| Error::corrupt("a dataset number of more than 32 bits").at(offset))
+        };
         let known = short(number(&mut cursor)?)?;
         let many = count(&mut cursor, 17)?;
         let mut defined = Vec::with_capacity(many);

@@ -15,7 +15,7 @@ const MAGIC: [u8; 8] = *b"HCEPOCH\x01";
 /// An epoch: the state of a store after one commit, with everything that a reader needs.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Manifest {
-    /// The store.
+    /// ID of the store.
     pub store: StoreId,
     /// Number of the epoch, from 1.
     pub number: u64,
@@ -25,9 +25,10 @@ pub struct Manifest {
     pub floor: u64,
     /// Time of creation, in nanoseconds since 1970. Informative only: no decision depends on it.
     pub time: u64,
-    /// Logs that it includes content of.
+    /// Logs whose content it includes.
     pub logs: Vec<LogPart>,
-    /// Finished logs that a later writer hid by truncating the file.
+    /// Logs whose content is invisible: a later writer truncated the file, or a compaction replaced
+    /// them.
     pub hidden: Vec<WriterId>,
     /// The datasets.
     pub datasets: Vec<StoredDataset>,
@@ -93,7 +94,7 @@ pub struct Conflict {
     /// Writer whose data are visible; zeros for epochs later than the one that the other writer
     /// began with.
     pub kept: WriterId,
-    /// Writer whose data are not visible.
+    /// Writer whose data are not visible; zeros for an earlier epoch.
     pub other: WriterId,
 }
 
@@ -199,13 +200,13 @@ impl Manifest {
         let Some((body, _)) = body.filter(|(body, checksum)| hash(body) == **checksum) else {
             return Err(Error::new(
                 ErrorKind::Truncated,
-                "the epoch is incomplete: whoever made it was stopped",
+                "the epoch is incomplete: the process that wrote it was stopped",
             ));
         };
         let mut cursor = Cursor::new(body, "manifest", 0);
         let magic: [u8; 8] = cursor.array()?;
         if magic != MAGIC {
-            return Err(Error::unsupported("this is no manifest of a store, or of a later version"));
+            return Err(Error::unsupported("this is not a manifest of a store, or one of a later version"));
         }
         let mut manifest = Self {
             store: StoreId(cursor.array()?),
@@ -239,7 +240,10 @@ impl Manifest {
             for _ in 0..count(&mut cursor, 6)? {
                 let log = u32::try_from(number(&mut cursor)?).unwrap_or(u32::MAX);
                 if log as usize >= manifest.logs.len() {
-                    return Err(cursor.error(format!("log {log} of {}", manifest.logs.len())));
+                    return Err(cursor.error(format!(
+                        "log number {log}, but there are only {} logs",
+                        manifest.logs.len()
+                    )));
                 }
                 let epoch = number(&mut cursor)?;
                 parts.push(Part { log, epoch, written: DatasetWrites::decode(&mut cursor)? });

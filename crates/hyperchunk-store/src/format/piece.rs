@@ -35,7 +35,7 @@ impl Hyperslab {
     pub(crate) fn check(&self, rank: usize) -> Result<()> {
         if self.start.len() != rank || self.count.len() != rank || rank > MAX_RANK {
             let message = format!(
-                "a box of {} and {} dimensions for a dataset of {rank}",
+                "a box of {} and {} dimensions for a dataset of {rank} dimensions",
                 self.start.len(),
                 self.count.len()
             );
@@ -43,7 +43,9 @@ impl Hyperslab {
         }
         for (start, count) in self.start.iter().zip(&self.count) {
             if start.checked_add(*count).is_none() {
-                return Err(Error::invalid(format!("a box of {count} elements that starts at {start}")));
+                return Err(Error::invalid(format!(
+                    "a box of {count} elements from {start} on ends beyond 2^64"
+                )));
             }
         }
         self.elements().map(drop)
@@ -168,8 +170,9 @@ impl PieceForm {
         Some(both).filter(|both| !both.is_empty())
     }
 
-    /// Copies `stored`, the bytes that it holds of consecutive elements, into `elements` of `element` bytes each.
-    /// Returns `false` if the numbers of elements differ, or the bytes are outside of an element.
+    /// Copies `stored`, the bytes that it holds of consecutive elements, into `elements` of `element`
+    /// bytes each. Returns `false` if the numbers of elements differ, or the bytes are outside of an
+    /// element.
     #[must_use]
     pub fn put(self, element: usize, stored: &[u8], elements: &mut [u8]) -> bool {
         let Self::Fields { first, size } = self else {
@@ -220,7 +223,7 @@ pub struct Piece {
     pub form: PieceForm,
     /// Number of its record in the log: a later piece covers an earlier one.
     pub order: u64,
-    /// Offset of the batch with its checksum.
+    /// Offset of the batch of its record; the batch's header has the checksum.
     pub head: u64,
 }
 

@@ -32,7 +32,7 @@ pub(crate) enum Body {
     /// Rows stored in the writer's fragment of the dataset's table, at the offset `at`. The record
     /// has no payload.
     Rows { slab: Hyperslab, append: bool, at: u64, length: u64 },
-    /// A filtered chunk.
+    /// A chunk as stored, and the mask of the filters that were skipped.
     Chunk { offset: Vec<u64>, mask: u32 },
     /// A new extent of the dataset.
     Extent(Vec<u64>),
@@ -231,7 +231,7 @@ pub(crate) fn decode(bytes: &[u8], offset: u64) -> Result<Batch> {
     let corrupt = |message: &str| Error::new(ErrorKind::Corrupt, message).within("batch").at(offset);
     let fixed: &[u8; FIXED_HEADER_BYTES] =
         bytes.first_chunk().ok_or_else(|| corrupt("its header is cut off"))?;
-    let (header, payload) = lengths(fixed).ok_or_else(|| corrupt("no header"))?;
+    let (header, payload) = lengths(fixed).ok_or_else(|| corrupt("no batch begins here"))?;
     if bytes.len() as u64 != header {
         return Err(corrupt("its header is cut off"));
     }
@@ -252,15 +252,15 @@ pub(crate) fn decode(bytes: &[u8], offset: u64) -> Result<Batch> {
     }
     let sum = batch.records.iter().try_fold(0_u64, |sum, record| sum.checked_add(record.length));
     if sum != Some(payload) {
-        return Err(corrupt("its records are not as long as it is"));
+        return Err(corrupt("the lengths of its records do not add up to its payload"));
     }
     Ok(batch)
 }
 
 fn get(cursor: &mut Cursor<'_>) -> Result<Record> {
     let kind = cursor.u8()?;
-    let dataset =
-        u32::try_from(number(cursor)?).map_err(|_| cursor.error("a dataset's number".to_owned()))?;
+    let dataset = u32::try_from(number(cursor)?)
+        .map_err(|_| cursor.error("a dataset number of more than 32 bits".to_owned()))?;
     let length = number(cursor)?;
     let checksum = cursor.u64()?;
     let statistics = if kind & 0x80 == 0 {

@@ -204,7 +204,7 @@ impl PackedPieces {
     /// Returns whether a piece may have an offset with one of the bits of `mask`, the highest bits
     /// of offsets. Exact except for unrealistically long runs, which are bounded instead of
     /// enumerated, so that a damaged count cannot cost time.
-    pub(crate) fn may_lie_at(&self, mask: u64) -> bool {
+    pub(crate) fn may_have_offset_bits(&self, mask: u64) -> bool {
         const MAX_ENUMERATED_RUNS: u64 = 1024;
         let at = 2 * self.rank;
         self.runs.iter().any(|run| {
@@ -341,7 +341,7 @@ mod tests {
         for mask in [1 << 8, 1 << 13, 1 << 62] {
             let highest = pieces.iter().all(|piece| piece.offset < mask << 1);
             let lies = pieces.iter().any(|piece| piece.offset & mask != 0);
-            assert!(!highest || packed.may_lie_at(mask) == lies, "{mask}");
+            assert!(!highest || packed.may_have_offset_bits(mask) == lies, "{mask}");
         }
         assert!(packed.entries() <= entries, "{} entries for {} pieces", packed.entries(), pieces.len());
         let mut out = Out::default();

@@ -1,5 +1,5 @@
-//! Stamp of a skeleton, the HDF5 file at the user's path: number of its epoch and id of its store, in bytes that no
-//! object owns.
+//! Stamp of a skeleton, the HDF5 file at the user's path: number of its epoch and id of its store, in
+//! bytes that no object owns.
 //!
 //! HDF5 does not touch bytes that nothing refers to, so the stamp survives edits of the file in
 //! place. It distinguishes the skeleton of a store without datasets, which has no markers, from any

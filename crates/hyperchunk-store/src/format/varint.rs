@@ -88,7 +88,7 @@ pub(crate) fn count(cursor: &mut Cursor<'_>, least: usize) -> Result<usize> {
     let count = number(cursor)?;
     let possible = (cursor.left() / least.max(1)) as u64;
     if count > possible || count > MAX_LIST_ITEMS {
-        return Err(cursor.error(format!("{count} values are announced and {possible} have room")));
+        return Err(cursor.error(format!("a list of {count} values where at most {possible} fit")));
     }
     usize::try_from(count).map_err(|_| Error::limit("more values than memory has addresses"))
 }
@@ -107,7 +107,7 @@ pub(crate) fn numbers(cursor: &mut Cursor<'_>) -> Result<Vec<u64>> {
 pub(crate) fn extents(cursor: &mut Cursor<'_>) -> Result<Vec<u64>> {
     let numbers = numbers(cursor)?;
     if numbers.len() > MAX_RANK {
-        return Err(cursor.error(format!("{} dimensions", numbers.len())));
+        return Err(cursor.error(format!("{} dimensions, more than {MAX_RANK}", numbers.len())));
     }
     Ok(numbers)
 }

@@ -1,6 +1,6 @@
-//! HDF5's file locks (`flock`): a program locks a file that it writes exclusively, and one that it
-//! reads shared. A commit replaces a store's file, so changes that a program without hyperchunk
-//! made to the old file after that would be lost.
+//! HDF5's file locks (`flock`): a program takes an exclusive lock on a file that it writes, and a
+//! shared lock on one that it reads. A commit replaces a store's file, so changes that a program without
+//! hyperchunk made to the old file after that would be lost.
 
 use hyperchunk::io::Locking;
 use hyperchunk::{Error, ErrorKind, Result};
@@ -35,7 +35,7 @@ fn is_at(file: &File, path: &Path) -> bool {
     }
 }
 
-/// Returns whether an open file has a name.
+/// Returns whether an open file still has a name in a folder.
 pub(crate) fn is_linked(file: &File) -> bool {
     #[cfg(unix)]
     {

@@ -1,4 +1,4 @@
-//! Places of a store: a folder beside a local file, or a bucket.
+//! Location of a store: a folder beside a local file, or a bucket.
 
 pub(crate) mod bucket;
 pub(crate) mod file_identity;

@@ -221,25 +221,25 @@ impl<'a> Site<'a> {
     /// Maps a function over items, concurrently if each call waits for the network.
     pub(crate) fn map_concurrently<T, R>(
         &self,
-        things: &[T],
+        items: &[T],
         work: impl Fn(&T) -> R + std::marker::Sync,
     ) -> Vec<R>
     where
         T: std::marker::Sync,
         R: Send,
     {
-        if self.local().is_some() || things.len() < 2 {
-            return things.iter().map(work).collect();
+        if self.local().is_some() || items.len() < 2 {
+            return items.iter().map(work).collect();
         }
         let next = AtomicUsize::new(0);
         let done: Mutex<Vec<(usize, R)>> = Mutex::default();
         std::thread::scope(|scope| {
-            for _ in 0..things.len().min(MAX_CONCURRENT_REQUESTS) {
+            for _ in 0..items.len().min(MAX_CONCURRENT_REQUESTS) {
                 scope.spawn(|| {
                     while let number = next.fetch_add(1, Ordering::Relaxed)
-                        && let Some(thing) = things.get(number)
+                        && let Some(item) = items.get(number)
                     {
-                        let result = work(thing);
+                        let result = work(item);
                         done.lock().unwrap_or_else(PoisonError::into_inner).push((number, result));
                     }
                 });
@@ -432,7 +432,7 @@ impl Local<'_> {
 }
 
 fn no_path(url: &str) -> Error {
-    let message = "this cannot be done to a store in an object store";
+    let message = "this operation is not supported for a store in an object store";
     Error::unsupported(message).file(hyperchunk::io::without_secrets(url))
 }
 
@@ -496,7 +496,9 @@ impl Folder for Local<'_> {
         };
         let size = file.size();
         if size > largest {
-            return Err(Error::limit(format!("a file of {size} bytes")).file(path.display()));
+            return Err(
+                Error::limit(format!("a file of {size} bytes, more than {largest}")).file(path.display())
+            );
         }
         let mut bytes = Vec::new();
         let room = usize::try_from(size).ok().and_then(|size| bytes.try_reserve_exact(size).ok());

@@ -212,7 +212,10 @@ impl Tail {
             // The batch may be incomplete because it is being written.
             let Ok(batch) = record::decode(&bytes, self.at) else { break };
             if batch.first != self.next {
-                return Err(Error::corrupt("a batch does not go on where the one before ended").at(self.at));
+                return Err(Error::corrupt(
+                    "the record numbers of a batch do not continue those of the previous one",
+                )
+                .at(self.at));
             }
             let mut place = self.at + header;
             let mut places = Vec::with_capacity(batch.records.len());
@@ -237,6 +240,7 @@ impl Tail {
         Ok(())
     }
 
+    /// Adds a definition to the known datasets, or queues a record that may match until it is flushed.
     fn note(
         &mut self,
         log: &Log,
@@ -333,7 +337,7 @@ impl FollowedDataset {
         record: &Record,
     ) -> Result<VecDeque<(Piece, bool, Hyperslab)>> {
         if !log.is_whole(record, place, &|_| Ok(self.definition.clone()))? {
-            return Err(Error::corrupt("what was flushed is not as it was written").at(place));
+            return Err(Error::corrupt("flushed data do not match their checksum").at(place));
         }
         let mut written = DatasetWrites::nothing(self.dims.len());
         let chunk = self.definition.chunk.as_deref().unwrap_or_default();
@@ -345,7 +349,11 @@ impl FollowedDataset {
             let size = piece.form.size(self.definition.element_size());
             let bytes = piece.slab.elements()?.checked_mul(size);
             if !piece.form.is_chunk() && bytes != Some(piece.length) {
-                return Err(Error::corrupt(format!("a box in {} bytes", piece.length)).at(place));
+                return Err(Error::corrupt(format!(
+                    "a box whose size is not the {} bytes of its piece",
+                    piece.length
+                ))
+                .at(place));
             }
             for slab in parts(&piece, &self.dims, self.elements.size() as u64)? {
                 all.push_back((piece.clone(), appended, slab));

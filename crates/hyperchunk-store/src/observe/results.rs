@@ -102,7 +102,7 @@ pub fn analyses<'a>(site: impl Into<Site<'a>>, manifest: &Manifest) -> Result<Ve
     Ok(all)
 }
 
-/// Returns the last announcement of each analysis of a dataset.
+/// Returns the last announcement of each analysis of a dataset, and the last one that ended it, if any.
 fn find_announcements(logs: &LogCache<'_>, stored: &StoredDataset) -> Result<Vec<Announcement>> {
     let mut all: Vec<Announcement> = Vec::new();
     let mut reading = PageReader::new(logs);
@@ -265,7 +265,8 @@ fn appended_shift(logs: &LogCache<'_>, stored: &StoredDataset, (log, epoch): (u3
         let batch = batch(&*logs.get(log)?, piece.head)?;
         let place = piece.order.checked_sub(batch.first).and_then(|place| usize::try_from(place).ok());
         let record = place.and_then(|place| batch.records.get(place));
-        let record = record.ok_or_else(|| Error::corrupt("a piece of no record").at(piece.head))?;
+        let record =
+            record.ok_or_else(|| Error::corrupt("a piece that belongs to no record").at(piece.head))?;
         let was = match &record.body {
             Body::Append(slab) | Body::Rows { slab, append: true, .. } => slab.start.first(),
             _ => continue,
@@ -274,7 +275,7 @@ fn appended_shift(logs: &LogCache<'_>, stored: &StoredDataset, (log, epoch): (u3
             return Ok(is.wrapping_sub(*was));
         }
     }
-    Err(Error::corrupt("results of appended rows that are not there"))
+    Err(Error::corrupt("results of appended rows that the epoch does not have"))
 }
 
 fn batch(log: &Log, head: u64) -> Result<record::Batch> {

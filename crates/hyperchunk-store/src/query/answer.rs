@@ -55,8 +55,8 @@ pub struct Matches {
     bytes_scanned: u64,
 }
 
-/// See [`super::Queries::query`] and [`super::Queries::query_all`]. Without statistics, all elements are one candidate
-/// box if `or_all` is true.
+/// See [`super::Queries::query`] and [`super::Queries::query_all`]. Without statistics, all elements are
+/// one candidate box if `or_all` is true.
 pub(super) fn query(
     dataset: &Dataset,
     predicate: &Predicate,
@@ -113,7 +113,9 @@ fn split_slab(dataset: &Dataset, slab: &Hyperslab, out: &mut Vec<Hyperslab>) -> 
     let steps = steps.map(|(start, count)| Steps { start: *start, step: 1, count: *count }).collect();
     for selection in split_into_slabs(dataset, steps, PART_BYTES) {
         if out.len() > MAX_PARTS {
-            return Err(dataset.name(Error::limit("boxes too large to be read: ask about a part")));
+            return Err(
+                dataset.name(Error::limit("the boxes are too large to be read: query a part of the dataset"))
+            );
         }
         out.extend(crate::boxes(&selection, dataset.dims())?);
     }
@@ -161,7 +163,7 @@ impl Matches {
     ///
     /// # Errors
     /// Errors of reading.
-    #[expect(clippy::should_implement_trait, reason = "what is read may fail")]
+    #[expect(clippy::should_implement_trait, reason = "reading may fail")]
     pub fn next(&mut self) -> Result<Option<MatchBatch>> {
         let size = self.elements.size();
         while let Some(slab) = self.remaining.pop() {
@@ -204,7 +206,11 @@ impl Predicate {
     pub fn matches_value(&self, datatype: &Datatype, value: &[u8]) -> Result<bool> {
         let elements = Elements::from_datatype(datatype)?;
         if value.len() != elements.size() {
-            return Err(Error::invalid(format!("{} bytes for a value of {}", value.len(), elements.size())));
+            return Err(Error::invalid(format!(
+                "a value of {} bytes, expected {}",
+                value.len(),
+                elements.size()
+            )));
         }
         let mut held = Vec::new();
         self.test(&elements.values(value), &mut held);

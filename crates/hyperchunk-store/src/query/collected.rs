@@ -1,4 +1,4 @@
-//! Statistics of collections: gathered once for each file, so that queries leave out files.
+//! Statistics of collections: gathered once for each file, so that queries skip files without matches.
 
 use super::answer::read_parts;
 use super::rows::Bounds;
@@ -13,16 +13,16 @@ use hyperchunk::{Error, ErrorKind, OpenOptions, Result, io};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Number of files that are read side by side over a network. Each has a part in memory.
+/// Maximum number of remote files that are read at a time. Of each, one part is in memory.
 const MAX_FILES_AT_ONCE: usize = 16;
 
-/// Gathers the statistics of datasets in the files of which they are not known yet; the values are read once.
+/// Computes the statistics of datasets in the files for which they are not known yet; reads the values once.
 /// `progress` gets the number of finished files and the total.
 ///
 /// # Errors
-/// NotFound for a path without a dataset; Unsupported for datasets that are not joined, whose elements are no plain
-/// numbers, or whose values are not in the file; Changed if a file is not the version that was collected; errors of reading. The collection is then as it
-/// was.
+/// NotFound for a path without a dataset; Unsupported for datasets that are not joined, whose elements are
+/// not plain numbers, or whose values are not in the file; Changed if a file is not the version that was
+/// collected; errors of reading. After an error, the collection is unchanged.
 pub fn gather(
     collection: &mut Collection,
     paths: &[Vec<u8>],
@@ -80,17 +80,16 @@ pub fn gather(
     Ok(())
 }
 
-/// Checks that statistics of a dataset can be kept.
+/// Checks that statistics of a dataset can be stored in the collection.
 fn check(collection: &Collection, path: &[u8], first: &hyperchunk::File) -> Result<()> {
     if collection.variable(path)?.axis.is_none() {
-        let message =
-            "cannot keep statistics of this dataset: expected one that is joined, got the first file's";
+        let message = "cannot keep statistics of this dataset: expected one that is joined, got one of the first file alone";
         return Err(Error::unsupported(message));
     }
     check_numeric(&first.root()?.group()?.get(path)?.dataset()?)
 }
 
-/// Reads datasets of one file.
+/// Computes the statistics of datasets of one file.
 fn read_file_statistics(
     member: &Member,
     paths: &[&[u8]],
@@ -111,7 +110,7 @@ fn read_file_statistics(
                 statistics.merge(&elements.statistics(bytes));
             })?;
         }
-        found.push(kept(&statistics));
+        found.push(to_file_statistics(&statistics));
     }
     // A local file may have been written to in the meantime.
     if Identity::now(&**file.source()) != Identity::from_source(&**file.source()) {
@@ -121,7 +120,7 @@ fn read_file_statistics(
     Ok(found)
 }
 
-fn kept(statistics: &Statistics) -> FileStatistics {
+fn to_file_statistics(statistics: &Statistics) -> FileStatistics {
     let bits = |(value, _): (Extreme, u64)| match value {
         Extreme::Float(value) => value.to_bits(),
         Extreme::Signed(value) => value.cast_unsigned(),
@@ -131,7 +130,7 @@ fn kept(statistics: &Statistics) -> FileStatistics {
     FileStatistics { count: statistics.count, nan: statistics.nan, bounds }
 }
 
-/// Returns the bounds of a file's elements of a datatype; `None` if these are not their statistics.
+/// Returns bounds of a file's elements, which have this datatype; `None` if the statistics do not fit it.
 ///
 /// # Errors
 /// Unsupported for datatypes that are not plain numbers.
@@ -149,8 +148,8 @@ fn statistics(kept: &FileStatistics, elements: Elements) -> Statistics {
 }
 
 impl Predicate {
-    /// Returns whether a file may have matches, of `count` elements of a datatype. A file of which nothing is known,
-    /// or whose statistics are of fewer elements, may have some.
+    /// Returns whether a file with `count` elements of a datatype may have matches: true if there are no
+    /// statistics of it, or if they are of another number of elements.
     ///
     /// # Errors
     /// Unsupported for datatypes that are not plain numbers.

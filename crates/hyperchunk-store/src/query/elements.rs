@@ -7,7 +7,7 @@ use hyperchunk_format::model::Datatype;
 /// Number type of a dataset's elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Elements {
-    looks: NumberFormat,
+    format: NumberFormat,
     machine: Machine,
     swapped: bool,
 }
@@ -48,13 +48,13 @@ impl Elements {
     /// Returns the number type of a datatype: plain integers and floating-point numbers, in either
     /// byte order.
     pub(crate) fn from_datatype(datatype: &Datatype) -> Result<Self> {
-        let looks = NumberFormat::from_datatype(datatype);
-        let (machine, swapped) = looks.machine().ok_or_else(|| {
+        let format = NumberFormat::from_datatype(datatype);
+        let (machine, swapped) = format.machine().ok_or_else(|| {
             Error::unsupported(
                 "only integers of 8 to 64 bits and floating-point numbers of 32 and 64 bits can be queried",
             )
         })?;
-        Ok(Self { looks, machine, swapped })
+        Ok(Self { format, machine, swapped })
     }
 
     /// Returns the size of an element in bytes.
@@ -73,7 +73,7 @@ impl Elements {
             |low: i64, high: i64| matches!(value, Extreme::Signed(value) if (low..=high).contains(&value));
         let unsigned = |high: u64| matches!(value, Extreme::Unsigned(value) if value <= high);
         match self.machine {
-            #[expect(clippy::cast_possible_truncation, reason = "what is not exact is refused")]
+            #[expect(clippy::cast_possible_truncation, reason = "inexact values are refused")]
             Machine::F32 => {
                 matches!(value, Extreme::Float(value) if f64::from(value as f32).to_bits() == value.to_bits() && !value.is_nan())
             }
@@ -100,7 +100,7 @@ impl Elements {
 
     /// Computes statistics of whole elements.
     pub(crate) fn statistics(self, bytes: &[u8]) -> Statistics {
-        let mut pass = Pass::new(false, Some(self.looks));
+        let mut pass = Pass::new(false, Some(self.format));
         pass.update(bytes);
         pass.finish().1.unwrap_or(Statistics::NONE)
     }

@@ -1,7 +1,7 @@
 //! Queries on values: small statistics narrow down the candidates, and only these are read.
 //!
 //! Datasets of sharded stores have statistics in their logs (`sharded_zones`), others in a file next
-//! to theirs that `analyze` makes ([`zonemap`]). Data without statistics are read, so an answer is
+//! to their own that `analyze` makes ([`zonemap`]). Data without statistics are read, so an answer is
 //! always complete.
 
 mod answer;
@@ -38,8 +38,8 @@ pub trait Queries {
     /// for a box outside the extent; errors of reading statistics.
     fn query(&self, predicate: &Predicate, slab: Option<&Hyperslab>) -> Result<Answer>;
 
-    /// As [`Queries::query`], but elements without statistics are a region that may match. Statistics of another
-    /// version of the file are not used.
+    /// As [`Queries::query`], but elements without statistics are a region that may match. Statistics of
+    /// another version of the file are not used.
     ///
     /// # Errors
     /// As [`Queries::query`].

@@ -94,7 +94,7 @@ impl Comparison {
 
 impl Number {
     /// Compares an integer with the number, without rounding.
-    #[expect(clippy::cast_possible_truncation, reason = "what is larger than all integers saturates")]
+    #[expect(clippy::cast_possible_truncation, reason = "larger numbers saturate")]
     pub(crate) fn compared(self, value: i128) -> Option<Ordering> {
         match self {
             Self::Integer(number) => Some(value.cmp(&number)),
@@ -127,13 +127,16 @@ impl FromStr for Predicate {
 
     fn from_str(text: &str) -> Result<Self> {
         if text.len() > MAX_TEXT_BYTES {
-            return Err(Error::limit(format!("a predicate of {} bytes", text.len())));
+            return Err(Error::limit(format!(
+                "a predicate of {} bytes, more than {MAX_TEXT_BYTES}",
+                text.len()
+            )));
         }
         let mut parser = Parser { tokens: tokens(text)?, at: 0, text, depth: 0 };
         let term = parser.any()?;
         match parser.next() {
             (Token::End, _) => Ok(Self { text: text.trim().to_owned(), term }),
-            (_, place) => Err(parser.error("something follows that does not belong there", place)),
+            (_, place) => Err(parser.error("unexpected text after the predicate", place)),
         }
     }
 }
@@ -152,28 +155,29 @@ impl Predicate {
             let end = rest.find(|c: char| !letter(c)).unwrap_or(rest.len());
             let word = rest.get(..end).unwrap_or_default();
             let asked = matches!(word, "value" | "max" | "min");
-            let inner = rest.get(end..).and_then(|behind| behind.trim_start().strip_prefix('('));
+            let inner = rest.get(end..).and_then(|after| after.trim_start().strip_prefix('('));
             let inner = inner.filter(|_| asked || matches!(word, "isnan" | "isinf" | "isfinite"));
-            if let Some((found, behind)) = inner.and_then(|inner| inner.split_once(')'))
+            if let Some((found, after)) = inner.and_then(|inner| inner.split_once(')'))
                 && found.trim() != "value"
                 && !found.contains('(')
             {
                 let found = found.trim();
                 if found.is_empty() || name.is_some_and(|name| name != found) {
-                    let message = "one dataset is asked about, as in `max(/ocean/h) > 12`";
+                    let message = "expected one dataset, as in `max(/ocean/h) > 12`";
                     return Err(wrong(text, message, at));
                 }
                 name = Some(found);
                 plain.push_str(word);
                 plain.push_str(if asked { "" } else { "(value)" });
-                at = text.len() - behind.len();
+                at = text.len() - after.len();
                 continue;
             }
             let step = if end > 0 { end } else { rest.chars().next().map_or(1, char::len_utf8) };
             plain.push_str(rest.get(..step).unwrap_or_default());
             at += step;
         }
-        let name = name.ok_or_else(|| wrong(text, "no dataset is named, as in `max(/ocean/h) > 12`", 0))?;
+        let name =
+            name.ok_or_else(|| wrong(text, "expected the name of a dataset, as in `max(/ocean/h) > 12`", 0))?;
         Ok((name.to_owned(), plain.parse()?))
     }
 }
@@ -257,7 +261,7 @@ fn number(text: &str, at: usize) -> Result<(Token<'_>, usize)> {
     if let Some(digits) = rest.strip_prefix("0x").or_else(|| rest.strip_prefix("0X")) {
         let end = digits.find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(digits.len());
         let value = i128::from_str_radix(digits.get(..end).unwrap_or_default(), 16);
-        let value = value.map_err(|_| wrong(text, "a number that is none", at))?;
+        let value = value.map_err(|_| wrong(text, "an invalid number", at))?;
         return Ok((Token::Number(Number::Integer(value)), 2 + end));
     }
     let bytes = rest.as_bytes();
@@ -274,7 +278,7 @@ fn number(text: &str, at: usize) -> Result<(Token<'_>, usize)> {
         Ok(value) => Some(Number::Integer(value)),
         Err(_) => digits.parse::<f64>().ok().map(Number::Float),
     };
-    let value = value.ok_or_else(|| wrong(text, "a number that is none", at))?;
+    let value = value.ok_or_else(|| wrong(text, "an invalid number", at))?;
     Ok((Token::Number(value), end))
 }
 
@@ -308,6 +312,7 @@ impl<'t> Parser<'t> {
         next
     }
 
+    /// Parses terms joined by `or`.
     fn any(&mut self) -> Result<Term> {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
@@ -322,6 +327,7 @@ impl<'t> Parser<'t> {
         Ok(if terms.len() == 1 { terms.remove(0) } else { Term::Or(terms) })
     }
 
+    /// Parses terms joined by `and`.
     fn all(&mut self) -> Result<Term> {
         let mut terms = vec![self.one()?];
         while self.peek().0 == Token::And {
@@ -331,6 +337,7 @@ impl<'t> Parser<'t> {
         Ok(if terms.len() == 1 { terms.remove(0) } else { Term::And(terms) })
     }
 
+    /// Parses a negation, a term in parentheses, a class such as `isnan(value)`, or a comparison.
     fn one(&mut self) -> Result<Term> {
         match self.peek() {
             (Token::Not, place) => {
@@ -387,12 +394,12 @@ impl<'t> Parser<'t> {
                 }
                 (asked, Operand::Number(number)) => (comparison, asked, number),
                 (Operand::Number(number), asked) => (comparison.flipped(), asked, number),
-                _ => return Err(self.error("a value is compared with a number", place)),
+                _ => return Err(self.error("expected a comparison of `value` with a number", place)),
             };
             let above = matches!(comparison, Comparison::Greater | Comparison::GreaterOrEqual);
             let below = matches!(comparison, Comparison::Less | Comparison::LessOrEqual);
             if (asked == Operand::Largest && !above) || (asked == Operand::Smallest && !below) {
-                let message = "`max` can be asked to be above a number, and `min` below one; ask for `value`";
+                let message = "`max` can only be compared by > or >=, and `min` by < or <=; use `value`";
                 return Err(self.error(message, place));
             }
             terms.push(Term::Compare(comparison, number));
@@ -420,9 +427,9 @@ impl<'t> Parser<'t> {
                 _ => Err(self.error("a sign without a number", place)),
             },
             (Token::Word(word), place) => {
-                Err(self.error(&format!("{word:?} is not known; the values are called `value`"), place))
+                Err(self.error(&format!("{word:?} is not known; use `value` for the values"), place))
             }
-            (_, place) => Err(self.error("`value` or a number is missing", place)),
+            (_, place) => Err(self.error("expected `value` or a number", place)),
         }
     }
 }

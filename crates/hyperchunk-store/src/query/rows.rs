@@ -114,7 +114,8 @@ pub(super) fn keeps_row_zones(dataset: &Dataset) -> Result<bool> {
     has_statistics(dataset)
 }
 
-/// Returns whether there are statistics of a dataset: of its writers in a store, or beside its file and of its version.
+/// Returns whether there are statistics of a dataset: always in a store, otherwise if a file next to its own
+/// has them for this version.
 pub(super) fn has_statistics(dataset: &Dataset) -> Result<bool> {
     if sharded(dataset).is_some() {
         return Ok(true);

@@ -3,7 +3,7 @@
 //! Statistics describe records, of which a reader sees only the parts that are not covered. So
 //! statistics of a partly covered zone are only bounds, and elements without a zone may have any
 //! value.
-#![expect(clippy::cast_possible_truncation, reason = "pieces are found by the memory that there is for them")]
+#![expect(clippy::cast_possible_truncation, reason = "the number of found pieces is limited by memory")]
 
 use super::boxes::without;
 use super::{Zone, ZoneMap, ZoneRequest};
@@ -225,7 +225,7 @@ impl<'a> Pages<'a> {
 fn entries(page: &Page, (store, log, length): (&Store, u32, u64)) -> Result<Vec<Entry>> {
     let named = |error: Error| error.file(store.log_name(log));
     if page.offset.checked_add(page.length).is_none_or(|end| end > length) {
-        return Err(named(Error::corrupt("a page beyond what is committed").at(page.offset)));
+        return Err(named(Error::corrupt("a page past the committed end of its log").at(page.offset)));
     }
     let source = store.log(log)?;
     let bytes = page.read(|at, out| source.read_at(at, out)).map_err(named)?;
@@ -257,7 +257,7 @@ impl<'a> Region<'a> {
         for (number, found) in self.hits.found.iter().enumerate() {
             let slab = Hyperslab::new(self.hits.start(found), self.hits.count(found));
             let Some(of_part) = pages.get_mut(found.layer as usize) else {
-                return Err(Error::corrupt("a piece of no part"));
+                return Err(Error::corrupt("a piece that belongs to no part"));
             };
             let origin = store.origin(of_part.part);
             let log = (&**store, known.extent(found.layer).1);

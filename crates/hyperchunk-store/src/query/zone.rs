@@ -73,8 +73,12 @@ pub(crate) fn requested_box(dataset: &Dataset, slab: Option<&Hyperslab>) -> Resu
     let Some(slab) = slab else { return Ok(all) };
     slab.check(dataset.dims().len()).map_err(|error| dataset.name(error))?;
     if slab.intersection(&all).as_ref() != Some(slab) && !slab.count.contains(&0) {
-        let message =
-            format!("a box of {:?} at {:?} in an extent of {:?}", slab.count, slab.start, dataset.dims());
+        let message = format!(
+            "a box of {:?} at {:?} reaches beyond the extent {:?}",
+            slab.count,
+            slab.start,
+            dataset.dims()
+        );
         return Err(dataset.name(Error::invalid(message)));
     }
     Ok(slab.clone())

@@ -1,4 +1,5 @@
-//! I/O plan of a wave of pieces: the byte ranges of logs to read, and the processing of the bytes.
+//! I/O plan of a wave of pieces ([`waves`](super::overlay_order::waves)): the byte ranges of logs to
+//! read, and the processing of the bytes.
 
 use super::pieces::FoundPiece;
 use crate::format::checksums::{LastBatch, Record};
@@ -61,26 +62,26 @@ struct NeededBytes {
 impl IoPlan {
     /// Plans the jobs for these pieces.
     pub(crate) fn new(
-        painting: &PartRead<'_>,
+        part_read: &PartRead<'_>,
         mut order: Vec<u32>,
         means: ReadResources<'_>,
     ) -> Result<Self> {
-        let has_chunks = order.iter().any(|place| painting.piece(*place).form.is_chunk());
-        if has_chunks && painting.chunk_bytes as u64 > means.limits.chunk_bytes {
+        let has_chunks = order.iter().any(|place| part_read.piece(*place).form.is_chunk());
+        if has_chunks && part_read.chunk_bytes as u64 > means.limits.chunk_bytes {
             let message =
                 format!("chunks of more than {} bytes (limit `chunk_bytes`)", means.limits.chunk_bytes);
             return Err(Error::limit(message));
         }
-        order.iter().try_for_each(|place| painting.check(*place))?;
+        order.iter().try_for_each(|place| part_read.check(*place))?;
         let key = |place: &u32| {
-            let found = painting.piece(*place);
-            (painting.logs.extent(found.layer).0, found.offset)
+            let found = part_read.piece(*place);
+            (part_read.logs.extent(found.layer).0, found.offset)
         };
         order.sort_unstable_by_key(key);
         let mut spans = Self { order, jobs: Vec::new() };
         let mut at = 0;
         while at < spans.order.len() {
-            at = spans.add(painting, at)?;
+            at = spans.add(part_read, at)?;
         }
         Ok(spans)
     }
@@ -97,32 +98,32 @@ impl IoPlan {
 
     /// Adds a job for the piece at a position in the order, and possibly for pieces after it.
     /// Returns the next position.
-    fn add(&mut self, painting: &PartRead<'_>, at: usize) -> Result<usize> {
+    fn add(&mut self, part_read: &PartRead<'_>, at: usize) -> Result<usize> {
         let place = self.order[at];
-        let found = *painting.piece(place);
-        let needed = painting.needed(place);
+        let found = *part_read.piece(place);
+        let needed = part_read.needed(place);
         if let PieceForm::Chunk { .. } = found.form
             && !needed.whole
-            && ChunkCache::takes(painting.chunk_bytes)
+            && ChunkCache::takes(part_read.chunk_bytes)
             && let Some(bytes) =
-                painting.logs.chunks().get((painting.logs.extent(found.layer).0, found.offset))
+                part_read.logs.chunks().get((part_read.logs.extent(found.layer).0, found.offset))
         {
             self.jobs.push(Job::Decoded(at, bytes));
             return Ok(at + 1);
         }
         if !found.form.is_chunk() && needed.range.end - needed.range.start > MAX_COALESCED_PIECE_BYTES {
             if !needed.whole {
-                painting.split_piece((at, place), &needed.bounds, &mut self.jobs);
+                part_read.split_piece((at, place), &needed.bounds, &mut self.jobs);
                 return Ok(at + 1);
             }
             // The boxes of one record are consecutive, and in one layer.
             let mut end = at + 1;
             let mut range = needed.range;
             while let Some(next) = self.order.get(end) {
-                let after = painting.piece(*next);
+                let after = part_read.piece(*next);
                 let same =
                     after.layer == found.layer && after.order == found.order && after.offset == range.end;
-                if !same || !painting.needed(*next).whole {
+                if !same || !part_read.needed(*next).whole {
                     break;
                 }
                 range.end += after.length;
@@ -131,7 +132,7 @@ impl IoPlan {
             self.jobs.push(Job::Whole(at..end, range));
             return Ok(end);
         }
-        let log = |at: usize| painting.logs.extent(painting.piece(self.order[at]).layer).0;
+        let log = |at: usize| part_read.logs.extent(part_read.piece(self.order[at]).layer).0;
         match self.jobs.last_mut() {
             Some(Job::Together(places, range))
                 if places.end == at
@@ -246,9 +247,9 @@ impl<'a> PartRead<'a> {
                 span.end = span.end.max(next.end);
                 count += 1;
             }
-            let (group, behind) = rest.split_at(count);
+            let (group, after) = rest.split_at(count);
             each(group, span)?;
-            rest = behind;
+            rest = after;
         }
         Ok(())
     }
@@ -314,10 +315,10 @@ impl<'a> PartRead<'a> {
                 } else {
                     range
                 };
-                let painting = Arc::clone(self);
+                let part_read = Arc::clone(self);
                 let work = move |bytes: &[u8], scratch: &mut Scratch| {
-                    work(&painting, bytes, scratch)
-                        .map_err(|error| painting.with_location(error, found.layer, found.offset))
+                    work(&part_read, bytes, scratch)
+                        .map_err(|error| part_read.with_location(error, found.layer, found.offset))
                 };
                 parts.add(&source, Part { range, work: Box::new(work) });
             };
@@ -329,8 +330,8 @@ impl<'a> PartRead<'a> {
                     self.plan_headers(&spans.order[places.clone()], &mut add);
                     let (spans, start) = (Arc::clone(spans), range.start);
                     let work: ProcessBytes<'a> =
-                        Box::new(move |painting, bytes, scratch| match &spans.jobs[number] {
-                            Job::Together(places, _) | Job::Whole(places, _) => painting.process_coalesced(
+                        Box::new(move |part_read, bytes, scratch| match &spans.jobs[number] {
+                            Job::Together(places, _) | Job::Whole(places, _) => part_read.process_coalesced(
                                 &spans.order[places.clone()],
                                 start,
                                 bytes,
@@ -368,8 +369,8 @@ impl<'a> PartRead<'a> {
             return self.groups(place, &mut |group, span| {
                 let group = group.to_vec();
                 let first = span.start / size;
-                let work: ProcessBytes<'a> = Box::new(move |painting, bytes, scratch| {
-                    group.iter().try_for_each(|run| painting.copy_run((place, run), first, bytes, scratch))
+                let work: ProcessBytes<'a> = Box::new(move |part_read, bytes, scratch| {
+                    group.iter().try_for_each(|run| part_read.copy_run((place, run), first, bytes, scratch))
                 });
                 add(offset + span.start..offset + span.end, work);
                 Ok(())
@@ -378,8 +379,8 @@ impl<'a> PartRead<'a> {
         self.spans(place, bounds, &mut |bounds, span| {
             let bounds = bounds.to_vec();
             let first = span.start / size;
-            let work: ProcessBytes<'a> = Box::new(move |painting, bytes, scratch| {
-                painting.scatter(place, Some(&bounds), first, bytes, scratch)
+            let work: ProcessBytes<'a> = Box::new(move |part_read, bytes, scratch| {
+                part_read.scatter(place, Some(&bounds), first, bytes, scratch)
             });
             add(offset + span.start..offset + span.end, work);
             Ok(())
@@ -399,8 +400,8 @@ impl<'a> PartRead<'a> {
                 continue;
             }
             let work: ProcessBytes<'a> =
-                Box::new(move |painting, bytes, _| match painting.logs.headers(found.layer) {
-                    Some(headers) => painting.checks.header(headers, key, bytes),
+                Box::new(move |part_read, bytes, _| match part_read.logs.headers(found.layer) {
+                    Some(headers) => part_read.checks.header(headers, key, bytes),
                     None => Ok(()),
                 });
             add(found.head..found.offset, work);
@@ -420,7 +421,7 @@ impl<'a> PartRead<'a> {
             let from = from.checked_sub(start).and_then(|from| usize::try_from(from).ok());
             let to = to.checked_sub(start).and_then(|to| usize::try_from(to).ok());
             let part = from.zip(to).and_then(|(from, to)| bytes.get(from..to));
-            part.ok_or_else(|| Error::invalid("a piece outside of what was read"))
+            part.ok_or_else(|| Error::invalid("a piece outside of the bytes that were read"))
         };
         let mut batch = LastBatch::default();
         let same = |a: &u32, b: &u32| {
@@ -621,7 +622,7 @@ impl<'a> PartRead<'a> {
         scratch: &mut Scratch,
     ) -> Result<()> {
         let source = usize::try_from(first).ok().and_then(|first| run.source.checked_sub(first));
-        let source = source.ok_or_else(|| Error::invalid("a run outside of what was read"))?;
+        let source = source.ok_or_else(|| Error::invalid("a run outside of the bytes that were read"))?;
         // SAFETY: pieces of a wave, and parts of one piece, have disjoint targets, and each is of
         // one thread.
         unsafe {

@@ -1,4 +1,4 @@
-//! LogCache of an epoch's logs that are read repeatedly, with a limit on open files.
+//! Cache of the open logs of an epoch, with a limit on their number.
 
 use crate::location::site::{LogName, Site, SiteBuf};
 use crate::{Log, Manifest};
@@ -33,7 +33,7 @@ impl<'m> LogCache<'m> {
         let name = LogName::from((self.site.site(), known.writer));
         let log = Arc::new(Log::open_for_reads(name)?);
         if log.writer() != known.writer {
-            return Err(Error::corrupt("a log that belongs to another writer than its name says")
+            return Err(Error::corrupt("the header of the log has another writer than its file name")
                 .file(name.path().display()));
         }
         if open.len() >= MAX_OPEN_LOGS {

@@ -1,4 +1,4 @@
-//! Reading: an epoch, the pieces that a selection meets, and the plan of their bytes.
+//! Reading of an epoch: the pieces that intersect a selection, and the plan of the bytes to read.
 
 pub(crate) mod contiguous_rows;
 pub(crate) mod hyperslabs;

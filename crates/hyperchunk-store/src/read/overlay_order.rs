@@ -1,6 +1,6 @@
 //! Order in which pieces are copied: disjoint pieces concurrently, overlapping ones after those
 //! below them.
-#![expect(clippy::cast_possible_truncation, reason = "pieces are found by the memory that there is for them")]
+#![expect(clippy::cast_possible_truncation, reason = "the number of found pieces is limited by memory")]
 
 use super::pieces::Hits;
 use super::rtree::{RTree, holds, meet};
@@ -63,12 +63,12 @@ impl OverlayOrder<'_> {
         let mut groups = Vec::new();
         let (mut from, mut end) = (0, 0);
         for (at, member) in members.iter().enumerate() {
-            let (start, behind) = range(member);
+            let (start, last) = range(member);
             if at > from && start >= end {
                 groups.push(from..at);
                 from = at;
             }
-            end = end.max(behind);
+            end = end.max(last);
         }
         let next = (axis + 1) % self.rank.max(1);
         if groups.is_empty() {

@@ -151,7 +151,7 @@ impl Fuel {
                 self.left.set(left);
                 Ok(())
             }
-            None => Err(Error::limit("a read that meets more pieces than the limit `visits`")),
+            None => Err(Error::limit("the read visits more pieces than the limit `visits`")),
         }
     }
 }
@@ -160,7 +160,8 @@ impl Layer {
     fn new(rank: usize, held: PieceSource, extents: &[Extent], log: u32, length: u64) -> Result<Self> {
         let mut layer = Self { held, clips: Clips::default(), clip: None, log, length };
         if layer.packed().rank() != rank {
-            let message = format!("pieces of {} dimensions for a dataset of {rank}", layer.packed().rank());
+            let message =
+                format!("pieces of {} dimensions for a dataset of {rank} dimensions", layer.packed().rank());
             return Err(Error::corrupt(message));
         }
         let mut sorted: Vec<&Extent> = extents.iter().collect();
@@ -190,12 +191,16 @@ impl Pieces {
         let StoredDataset { definition, extent, parts, .. } = &manifest.datasets[dataset];
         let rank = definition.dims.len();
         if extent.len() != rank {
-            return Err(Error::corrupt(format!("an extent of {} dimensions for {rank}", extent.len())));
+            return Err(Error::corrupt(format!(
+                "an extent of {} dimensions for a dataset of {rank} dimensions",
+                extent.len()
+            )));
         }
         let mut layers = Vec::with_capacity(parts.len());
         for (number, part) in parts.iter().enumerate() {
             let log = manifest.logs.get(part.log as usize);
-            let length = log.ok_or_else(|| Error::corrupt("a part of no log"))?.length;
+            let length =
+                log.ok_or_else(|| Error::corrupt("a part refers to a log that does not exist"))?.length;
             let held = PieceSource::Committed(Arc::clone(manifest), dataset, number);
             layers.push(Layer::new(rank, held, &part.written.extents, part.log, length)?);
         }
@@ -494,7 +499,7 @@ fn loops(run: &Run, rank: usize) -> Result<Loops> {
     }
     if loops.wraps {
         if run.len() > MAX_ENUMERATED_PIECES {
-            return Err(Error::corrupt("pieces of a dataset that lie beyond 2^64"));
+            return Err(Error::corrupt("pieces of a dataset extend beyond 2^64"));
         }
         let mut tuple = Vec::new();
         loops.bounds = [u64::MAX, 0].repeat(rank);
@@ -527,10 +532,10 @@ impl Loops {
             start(turn).wrapping_add(count)
         };
         let last = turns.end - 1;
-        let (before, behind) = self.reach[level][axis];
+        let (before, after) = self.reach[level][axis];
         [
             start(turns.start).min(start(last)).wrapping_add(before),
-            end(turns.start).max(end(last)).wrapping_add(behind),
+            end(turns.start).max(end(last)).wrapping_add(after),
         ]
     }
 }
@@ -575,8 +580,8 @@ impl Walk<'_> {
     ) -> Result<(), Option<Error>> {
         self.fuel.consume(1)?;
         for (axis, wanted) in self.wanted.chunks_exact(2).enumerate() {
-            let [first, behind] = self.loops.iteration_range(self.run, (level, &turns), base, axis);
-            if first >= wanted[1] || behind <= wanted[0] {
+            let [first, after] = self.loops.iteration_range(self.run, (level, &turns), base, axis);
+            if first >= wanted[1] || after <= wanted[0] {
                 return Ok(());
             }
         }

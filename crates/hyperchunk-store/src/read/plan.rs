@@ -5,7 +5,7 @@
 //! with several boxes. The header of the batch is read with them. Not verified are parts of
 //! records, records of more than 64 MiB and rows of fragments over a network, and records that a
 //! single later piece hides; `hyperchunk store verify` checks everything.
-#![expect(clippy::cast_possible_truncation, reason = "pieces are found by the memory that there is for them")]
+#![expect(clippy::cast_possible_truncation, reason = "the number of found pieces is limited by memory")]
 
 use super::io_plan::IoPlan;
 use super::overlay_order::waves;
@@ -22,7 +22,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Facts about the dataset that a read of pieces needs.
+/// Properties of a dataset that a read of its pieces needs.
 #[derive(Debug)]
 pub(crate) struct DatasetInfo {
     pub(crate) dims: Vec<u64>,
@@ -121,12 +121,12 @@ pub(crate) fn read<'a>(
     };
     let Some(bounds) = selection.bounds(&about.dims)? else { return Ok(()) };
     let Some(grid) = Grid::new(selection, &about.dims)? else {
-        let (painting, covered) = plan_points(about, logs, find, selection, output, &fuel)?;
+        let (part_read, covered) = plan_points(about, logs, find, selection, output, &fuel)?;
         if covered < output.count() as u64 {
             all_filled()?;
         }
-        let waves = painting.wave_order();
-        return painting.copy_waves(waves, means, &mut parts);
+        let waves = part_read.wave_order();
+        return part_read.copy_waves(waves, means, &mut parts);
     };
     let most =
         usize::try_from(means.limits.metadata_bytes).unwrap_or(usize::MAX) / (128 + 64 * about.dims.len());
@@ -157,18 +157,18 @@ pub(crate) fn read<'a>(
         }
         hits.sort();
         let waves = waves(&hits);
-        let painting = PartRead::new(about, logs, output, Some(grid), hits, Vec::new());
-        if !filled && painting.count_elements(waves.first()) < output.count() as u64 {
+        let part_read = PartRead::new(about, logs, output, Some(grid), hits, Vec::new());
+        if !filled && part_read.count_elements(waves.first()) < output.count() as u64 {
             all_filled()?;
         }
         filled = true;
-        painting.copy_waves(waves, means, &mut parts)?;
+        part_read.copy_waves(waves, means, &mut parts)?;
     }
     Ok(())
 }
 
-/// As [`read`], for elements that need a conversion although no piece contains them completely:
-/// they are assembled before they are converted.
+/// As [`read`], for elements that need a conversion although some pieces contain only a part of each
+/// element: they are assembled before they are converted.
 fn read_converted<'a>(
     about: &Arc<DatasetInfo>,
     logs: &Arc<dyn Logs>,
@@ -180,7 +180,7 @@ fn read_converted<'a>(
     let mut stored = Vec::new();
     let size = output.count().checked_mul(about.element);
     let size = size.filter(|size| stored.try_reserve_exact(*size).is_ok());
-    let size = size.ok_or_else(|| Error::limit("more elements than memory has room for"))?;
+    let size = size.ok_or_else(|| Error::limit("the selected elements do not fit into memory"))?;
     stored.resize(size, 0);
     let whole = Output::new(&mut stored, about.element, about.element, None);
     read(about, logs, find, selection, &whole, means, None)?;
@@ -389,14 +389,14 @@ impl<'a> PartRead<'a> {
                 Ok(())
             }
             Some(parts) => {
-                let painting = Arc::new(self);
+                let part_read = Arc::new(self);
                 for (number, wave) in waves.into_iter().enumerate() {
-                    let spans = Arc::new(IoPlan::new(&painting, wave, means)?);
+                    let spans = Arc::new(IoPlan::new(&part_read, wave, means)?);
                     if number == last {
-                        painting.plan(&spans, parts)?;
+                        part_read.plan(&spans, parts)?;
                     } else {
                         let mut now = Parts::default();
-                        painting.plan(&spans, &mut now)?;
+                        part_read.plan(&spans, &mut now)?;
                         now.run(means.threads, means.limits.in_flight_bytes)?;
                     }
                 }
@@ -455,7 +455,10 @@ impl<'a> PartRead<'a> {
         // The length of a fragment is checked when it is read.
         let length = if is_in(found.offset) { u64::MAX } else { length };
         if found.offset.checked_add(found.length).is_none_or(|end| end > length) {
-            return wrong(format!("{} bytes of a piece beyond the log's {length}", found.length));
+            return wrong(format!(
+                "a piece of {} bytes ends past the {length} bytes of its log",
+                found.length
+            ));
         }
         match found.form {
             PieceForm::Raw | PieceForm::Fields { .. } => {
@@ -463,7 +466,10 @@ impl<'a> PartRead<'a> {
                 let size = found.form.size(element);
                 let needed = count.iter().try_fold(size, |size, dim| size.checked_mul(*dim));
                 if needed != Some(found.length) || found.form.range(element).end > element {
-                    return wrong(format!("{} bytes of a piece of {count:?} elements", found.length));
+                    return wrong(format!(
+                        "a piece of {} bytes does not have {count:?} elements",
+                        found.length
+                    ));
                 }
             }
             PieceForm::Chunk { .. } => {
@@ -471,7 +477,7 @@ impl<'a> PartRead<'a> {
                 let aligned = start.iter().zip(chunk).all(|(start, dim)| *dim > 0 && start % dim == 0);
                 if count != chunk || !aligned {
                     return wrong(format!(
-                        "a chunk of {count:?} elements at {start:?} where chunks have {chunk:?}"
+                        "a chunk of {count:?} elements at {start:?}, expected the grid of chunks of {chunk:?}"
                     ));
                 }
             }

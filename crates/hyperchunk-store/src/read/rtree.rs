@@ -1,5 +1,5 @@
 //! An R-tree over boxes, stored as flat arrays without pointers.
-#![expect(clippy::cast_possible_truncation, reason = "numbers of boxes are made as 32 bits")]
+#![expect(clippy::cast_possible_truncation, reason = "boxes are numbered in 32 bits")]
 
 /// Number of children of a tree node.
 const MAX_CHILDREN: usize = 8;

@@ -220,7 +220,7 @@ impl Log {
             fragments: Mutex::default(),
         };
         if index.known != 0 {
-            return Err(Error::corrupt("a report of a part of a log"));
+            return Err(Error::corrupt("the report covers only a part of the log"));
         }
         for (dataset, written) in &index.written {
             log.add_writes(*dataset, written);
@@ -232,7 +232,8 @@ impl Log {
         let source = LazyFile::opened(name)?;
         let mut header = [0; HEADER_BYTES];
         if source.size() < HEADER_BYTES as u64 {
-            let message = format!("a log of {} bytes: its writer was stopped at once", source.size());
+            let message =
+                format!("a log of {} bytes, without a header: its writer was stopped at once", source.size());
             return Err(Error::new(ErrorKind::Truncated, message));
         }
         source.read_at(0, &mut header)?;
@@ -274,7 +275,7 @@ impl Log {
         let definition = Definition::decode(&defined.bytes)?;
         if definition.id()? != defined.id {
             return Err(Error::corrupt(format!(
-                "the definition of dataset {} is of another one",
+                "the definition of dataset {} has another identity",
                 defined.id
             )));
         }
@@ -297,9 +298,7 @@ impl Log {
         let Some(image) = self.image else { return Ok(None) };
         let bytes = self.bytes(image.offset, image.length)?;
         if checksum(&bytes) != image.checksum {
-            return Err(
-                Error::corrupt("the checksum of the writer's own file does not match").at(image.offset)
-            );
+            return Err(Error::corrupt("the checksum of the writer's image does not match").at(image.offset));
         }
         Ok(Some(bytes))
     }
@@ -368,7 +367,11 @@ impl Log {
 
     fn bytes(&self, offset: u64, length: u64) -> Result<Vec<u8>> {
         if offset.checked_add(length).is_none_or(|end| end > self.source.size()) {
-            return Err(Error::new(ErrorKind::Truncated, format!("{length} bytes are not there")).at(offset));
+            return Err(Error::new(
+                ErrorKind::Truncated,
+                format!("the log ends before the end of these {length} bytes"),
+            )
+            .at(offset));
         }
         let length = usize::try_from(length).map_err(|_| Error::limit("larger than memory"))?;
         let mut bytes = hyperchunk::room::zeros(length)?;
@@ -392,7 +395,7 @@ impl Log {
         let trailer = trailer
             .filter(|trailer| ticket.writer == self.writer() && hash(&trailer.encode()) == ticket.hash);
         let Some(trailer) = trailer else {
-            let message = "the ticket leads to nothing: the log is another one, or shorter than when the ticket was given";
+            let message = "no trailer of the log matches the ticket: the log was replaced or cut off after the ticket was made";
             return Err(Error::corrupt(message).at(ticket.trailer));
         };
         self.read_indexes(ticket.trailer, trailer, after)
@@ -423,13 +426,13 @@ impl Log {
             }
             let before = if trailer.previous < place { self.trailer_at(trailer.previous)? } else { None };
             let Some(before) = before else {
-                return Err(Error::corrupt("the index before this one is not where it should be").at(place));
+                return Err(Error::corrupt("the trailer of the previous index is missing").at(place));
             };
             (place, trailer) = (trailer.previous, before);
         }
         for (place, index) in indexes.into_iter().rev() {
             if index.known as usize != self.defined.len() {
-                return Err(Error::corrupt("an index does not go on where the one before ended").at(place));
+                return Err(Error::corrupt("an index does not continue the previous one").at(place));
             }
             self.defined.extend(index.defined);
             self.image = index.image;
@@ -516,7 +519,7 @@ impl Log {
                             _ => None,
                         };
                         if let Some(found) = found.filter(|found| found != rank) {
-                            let message = format!("{found} dimensions for a dataset of {rank}");
+                            let message = format!("{found} dimensions for a dataset of {rank} dimensions");
                             return Err(Error::corrupt(message).at(at));
                         }
                         let mut written = DatasetWrites::nothing(*rank);
@@ -600,10 +603,11 @@ impl Log {
             }
             let mut fixed = [0; FIXED_HEADER_BYTES];
             if at + FIXED_HEADER_BYTES as u64 > self.length {
-                return Err(Error::corrupt("no batch").at(at));
+                return Err(Error::corrupt("no batch begins here").at(at));
             }
             self.source.read_at(at, &mut fixed)?;
-            let (header, _) = record::lengths(&fixed).ok_or_else(|| Error::corrupt("no batch").at(at))?;
+            let (header, _) =
+                record::lengths(&fixed).ok_or_else(|| Error::corrupt("no batch begins here").at(at))?;
             let batch = record::decode(&self.bytes(at, header)?, at)?;
             let mut place = at + header;
             for record in &batch.records {
@@ -613,7 +617,7 @@ impl Log {
                     _ => record.length,
                 };
                 if !self.is_whole(record, place, &definition)? {
-                    let message = format!("{length} bytes are not as they were written");
+                    let message = format!("{length} bytes do not match their checksum");
                     return Err(Error::corrupt(message).within("log").at(place));
                 }
                 if let Body::Page(head) = &record.body
@@ -648,7 +652,7 @@ impl Ticket {
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
         if bytes.len() != Self::ENCODED_BYTES {
             return Err(Error::invalid(format!(
-                "a ticket of {} bytes; it has {}",
+                "a ticket of {} bytes, expected {}",
                 bytes.len(),
                 Self::ENCODED_BYTES
             )));

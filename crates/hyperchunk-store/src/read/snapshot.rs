@@ -123,7 +123,7 @@ impl ShardedDataset {
         let Some(number) = store.manifest.datasets.iter().position(|stored| stored.id == marker.dataset)
         else {
             let message = format!(
-                "epoch {} of the store has no dataset {}: the folder of logs belongs to another file, or is not whole",
+                "epoch {} of the store has no dataset {}: the folder of logs belongs to another file, or is incomplete",
                 marker.epoch, marker.dataset
             );
             return missing(Error::new(ErrorKind::NotFound, message));
@@ -132,7 +132,7 @@ impl ShardedDataset {
         let definition = &stored.definition;
         if header.datatype.size != definition.element_size() {
             let message = format!(
-                "elements of {} bytes in the file, {} in its store",
+                "the file has elements of {} bytes, but its store has {}",
                 header.datatype.size,
                 definition.element_size()
             );
@@ -230,8 +230,8 @@ impl Store {
         let absent = |error: Error| match error.kind() {
             ErrorKind::NotFound => {
                 let message = format!(
-                    "the dataset is in a sharded store, and epoch {epoch} of it is not there: the folder with the name of the \
-                     file and `.d` behind belongs beside the file (a hard link, or a file that was copied or moved alone, has none)"
+                    "the dataset is in a sharded store, and its epoch {epoch} does not exist: the folder with the name of the \
+                     file and `.d` must be beside the file (a hard link, or a file that was copied or moved alone, has none)"
                 );
                 Error::new(ErrorKind::NotFound, message)
             }
@@ -256,7 +256,10 @@ impl Store {
                 let source = place.open(&name).map_err(absent)?;
                 let size = source.size();
                 if size > MAX_MANIFEST_BYTES {
-                    return Err(Error::limit(format!("a manifest of {size} bytes")).file(place.name(&name)));
+                    return Err(Error::limit(format!(
+                        "a manifest of {size} bytes, more than {MAX_MANIFEST_BYTES}"
+                    ))
+                    .file(place.name(&name)));
                 }
                 let length = usize::try_from(size).map_err(|_| Error::limit("larger than memory"))?;
                 let mut bytes = hyperchunk::room::zeros(length)?;
@@ -374,8 +377,11 @@ impl Store {
         if let Some(log) = self.logs.lock().unwrap_or_else(PoisonError::into_inner).get(&number) {
             return Ok(Arc::clone(log));
         }
-        let part =
-            self.manifest.logs.get(number as usize).ok_or_else(|| Error::corrupt("a piece of no log"))?;
+        let part = self
+            .manifest
+            .logs
+            .get(number as usize)
+            .ok_or_else(|| Error::corrupt("a piece refers to a log that does not exist"))?;
         let name = format!("{}.log", part.writer);
         let named = |error: Error| error.file(self.place.name(&name));
         let log = self.place.open(&name);
@@ -405,7 +411,9 @@ impl StoreLocation {
                 let remote = file.remote().ok_or_else(|| Error::invalid("a file that is not remote"))?;
                 let sibling = rounds::alone(|| remote.sibling(&format!("{folder}/{name}")));
                 sibling.unwrap_or_else(|| {
-                    Err(Error::unsupported("a sharded store at a source that knows no other files"))
+                    Err(Error::unsupported(
+                        "cannot open a sharded store: its file's source gives no access to other files",
+                    ))
                 })
             }
         }
@@ -436,7 +444,7 @@ impl PreparedDataset {
         let pieces = Pieces::committed(manifest, number)?;
         let about = Arc::new(DatasetInfo::new(&stored.definition, &stored.extent)?);
         let mut written = stored.parts.iter().map(|part| &part.written.pieces);
-        let in_fragments = written.any(|pieces| pieces.may_lie_at(fragment_offset::FRAGMENT_FLAG));
+        let in_fragments = written.any(|pieces| pieces.may_have_offset_bits(fragment_offset::FRAGMENT_FLAG));
         Ok(Self {
             about,
             pieces,
@@ -500,7 +508,7 @@ impl PreparedDataset {
 }
 
 impl DatasetInfo {
-    /// Takes the facts from a definition, with the current extent.
+    /// Creates the properties from a definition and the current extent.
     pub(crate) fn new(definition: &crate::Definition, dims: &[u64]) -> Result<Self> {
         let element = usize::try_from(definition.element_size());
         let element = element.map_err(|_| Error::limit("elements larger than the address space"))?;

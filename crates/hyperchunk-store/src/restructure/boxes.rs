@@ -111,8 +111,8 @@ impl Grid {
     }
 }
 
-/// Splits a box into parts that are contiguous in an array of extent `dims`, each of about `most`
-/// elements at most.
+/// Splits a box into parts that are contiguous in an array of extent `dims`, each of at most about `most`
+/// elements.
 pub(super) fn spans(dims: &[u64], slab: &Hyperslab, most: u64) -> impl Iterator<Item = Hyperslab> + use<> {
     // Dimensions after this one are complete; the ones before it are iterated.
     let mut axis = dims.len().saturating_sub(1);

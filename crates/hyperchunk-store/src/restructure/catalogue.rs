@@ -1,5 +1,4 @@
-//! Catalogue of the layouts of a file's datasets, and the selection of the cheapest one for a
-//! selection.
+//! Catalogue of the layouts of a file's datasets, and the choice of the cheapest one for a read.
 
 use super::job::{chunk_shape, request_in};
 use super::plan::OPERATION_COST_BYTES;
@@ -19,7 +18,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// Maximum number of layouts of a file that are considered.
 const MAX_LAYOUTS: usize = 256;
-/// Bytes of a note in the folder of a layout.
+/// Maximum length in bytes of a note in the folder of a layout.
 const MAX_NOTE_BYTES: u64 = 4096;
 /// Cost of a byte in a filtered chunk, relative to an unfiltered one.
 const FILTERED_COST_RATIO: f64 = 3.0;
@@ -182,7 +181,7 @@ fn matches_file(file: &File, request: &Request, identity: &str, of: (&Path, &Tru
     if is(identity)? {
         return Ok(true);
     }
-    // It may be another copy of what the layout was made of.
+    // The file may be a copy of the one that the layout was made from.
     let (folder, trust) = of;
     if note(folder, ADOPTED, trust).map_or(Ok(false), |(adopted, _)| is(&adopted))? {
         return Ok(true);
@@ -195,7 +194,7 @@ fn matches_file(file: &File, request: &Request, identity: &str, of: (&Path, &Tru
     if dataset.store().is_some() {
         return Ok(false);
     }
-    // So that nobody has to look again. Where that cannot be written, this process knows.
+    // Saves other processes from reading the contents. A failure is ignored: it costs only time.
     if companion::is_own(&opened) {
         let path = folder.join(ADOPTED);
         let written = output::write(&path, source::identity(&dataset)?.as_bytes(), true);
@@ -204,7 +203,7 @@ fn matches_file(file: &File, request: &Request, identity: &str, of: (&Path, &Tru
     Ok(true)
 }
 
-/// A short text in the folder of a layout.
+/// Returns a short text in the folder of a layout, and its open file.
 fn note(folder: &Path, name: &str, trust: &Trust) -> Option<(String, LocalFile)> {
     let opened = trust.open(&folder.join(name), 0).ok()??;
     let mut text = String::new();
@@ -222,7 +221,9 @@ struct UsableLayout {
     path: PathBuf,
     request: Request,
     chunk: Vec<u64>,
+    /// True if its chunks are filtered.
     decoded: bool,
+    /// Its dataset, after the first attempt to open it; `Some(None)` if that failed.
     opened: Mutex<Option<Option<Dataset>>>,
 }
 

@@ -100,7 +100,8 @@ impl Job {
         Ok(CommitReport { path: self.result(), now: true, left_out })
     }
 
-    /// Completes the folder of a layout that has its name. A process that was killed may have left this undone.
+    /// Finishes the folder of a layout that has its final name: stores the digest of the source, and
+    /// deletes leftovers. A process that was killed may have left this undone.
     fn settle(&self, layout: &Path) {
         if !self.folder.join(CONTENTS).exists() {
             self.note_contents();
@@ -108,7 +109,8 @@ impl Job {
         names::tidy(&self.folder, layout);
     }
 
-    /// Notes what the source holds, so that the layout is known to be of its copies, too. Without that, it is of this one.
+    /// Stores the digest of the source's contents, so that the layout is also used for copies of the
+    /// source. Without it, the layout is used for this file alone.
     fn note_contents(&self) {
         let source = &self.source;
         if source.dataset.store().is_some() {
@@ -157,7 +159,7 @@ impl Job {
         match kept {
             // Another process renamed it first.
             Err(_) if layout.exists() => Ok(()),
-            kept => kept.map_err(|error| self.refused("keep", &unsynced, &error)),
+            kept => kept.map_err(|error| self.refused("sync", &unsynced, &error)),
         }
     }
 
@@ -215,7 +217,7 @@ impl Job {
         let mut options = CreateOptions::default();
         (options.oldest, options.newest) = (oldest, LibVersion::V200);
         (options.sync, options.replace) = (sync, true);
-        // It is written in one go, or again.
+        // An interrupted file is written again, so it needs no journal.
         options.journal = false;
         Ok(options)
     }

@@ -94,7 +94,8 @@ impl Job {
     /// insufficient, with the required amount.
     pub fn new(name: &str, request: Request, output: Option<&Path>, options: &OpenOptions) -> Result<Self> {
         if output.is_some() && !request.keep {
-            let message = "a file of its own takes no layout's place: keep and output do not go together";
+            let message =
+                "cannot replace other layouts (keep) by a separate file (output): use one of the options";
             return Err(Error::invalid(message));
         }
         let source = Source::open(name, &request, options)?;
@@ -126,7 +127,7 @@ impl Job {
         let (request, identity) = read_request(&folder)?;
         let source = Source::open(name, &request, options)?;
         if source.identity != identity || request.id(&identity) != id {
-            let message = "the layout is of another version of the file: begin anew";
+            let message = "the layout is of another version of the file: start again";
             return Err(Error::new(ErrorKind::Changed, message).file(folder.display()));
         }
         Self::with_parts(source, request, id, folder, None)
@@ -206,7 +207,7 @@ impl Job {
             .for_each(|path| companion::tighten(path, &of));
     }
 
-    /// Returns its path when complete.
+    /// Returns the path that the complete layout has, or will have.
     #[must_use]
     pub fn result(&self) -> PathBuf {
         let output = self.output.clone().or_else(|| names::whole(&self.folder));
@@ -259,10 +260,15 @@ impl Job {
         match read_request(&self.folder) {
             Ok(found) if found == (self.request.clone(), self.source.identity.clone()) => {}
             Ok(_) if self.output.is_some() => {
-                let message = "another request for this output was begun, and not ended: delete the folder to begin anew";
+                let message =
+                    "an unfinished job for this output has another request: delete the folder to start again";
                 return Err(Error::invalid(message).file(self.folder.display()));
             }
-            Ok(_) => return Err(Error::corrupt("the request of another layout").file(path.display())),
+            Ok(_) => {
+                return Err(
+                    Error::corrupt("the folder has the request of another layout").file(path.display())
+                );
+            }
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 let fields = format!(
                     "{{\"request\":{},\"source\":{}}}\n",
@@ -286,7 +292,7 @@ impl Job {
             let made = folder
                 .open_or_create(path.file_name().unwrap_or_default())
                 .and_then(|file| if file.metadata()?.len() < size { file.set_len(size) } else { Ok(()) });
-            made.map_err(|error| self.refused("make", &path, &error))?;
+            made.map_err(|error| self.refused("create", &path, &error))?;
             self.tighten(&path);
         }
         Ok(())
@@ -320,7 +326,8 @@ impl Job {
     fn opened(&self) -> Result<Folder> {
         let folder =
             Folder::open(&self.folder).map_err(|error| self.refused("open", &self.folder, &error))?;
-        let metadata = folder.metadata().map_err(|error| self.refused("look at", &self.folder, &error))?;
+        let metadata =
+            folder.metadata().map_err(|error| self.refused("read the metadata of", &self.folder, &error))?;
         self.trust().0.check(&self.folder, &metadata)?;
         Ok(folder)
     }
@@ -382,7 +389,8 @@ impl Job {
             text += &format!("\n{:?}{:?}", pass.way, pass.tiles.cell());
         }
         for file in [&files.raw, &files.encoded, &files.sizes].into_iter().flatten() {
-            let number = file_number(file).map_err(|error| self.refused("look at", &self.folder, &error))?;
+            let number = file_number(file)
+                .map_err(|error| self.refused("read the metadata of", &self.folder, &error))?;
             text += &format!("\n{number}");
         }
         Ok(XxHash3_64::oneshot(text.as_bytes()))
@@ -402,7 +410,10 @@ impl Job {
         each: &(dyn Fn(u64) + Sync),
     ) -> Result<WorkReport> {
         let Some(about) = self.plan.passes.get(pass) else {
-            return Err(Error::invalid(format!("pass {pass} of {}", self.plan.passes.len())));
+            return Err(Error::invalid(format!(
+                "there is no pass {pass}: the plan has {} passes",
+                self.plan.passes.len()
+            )));
         };
         let tasks = tasks.start.min(about.tiles.len())..tasks.end.min(about.tiles.len());
         let count = tasks.end.saturating_sub(tasks.start);
@@ -410,7 +421,7 @@ impl Job {
         if pass > 0 {
             let before = self.missing(&files, pass - 1)?;
             if before > 0 {
-                return Err(Error::invalid(format!("{before} tasks of the pass before are not done")));
+                return Err(Error::invalid(format!("{before} tasks of the previous pass are not done")));
             }
         }
         let threads = self.plan.threads(about, super::thread_count(threads));
@@ -418,7 +429,7 @@ impl Job {
         let first = self.plan.first(pass);
         spread(threads, tasks, Scratch::default, |scratch, number| {
             if is_interrupted() {
-                return Err(Error::new(ErrorKind::Io, "interrupted: what was done stays done"));
+                return Err(Error::new(ErrorKind::Io, "interrupted: completed tasks stay completed"));
             }
             let slab = Self::tile(&about.tiles, number);
             if self.is_done(&files, pass, number, scratch)? {
@@ -435,8 +446,8 @@ impl Job {
         Ok(WorkReport { done: done.into_inner(), skipped: skipped.into_inner() })
     }
 
-    /// Returns whether a task is done: it has a mark, and its output is intact. Output of this
-    /// machine since its boot is not checked, since the system still has it.
+    /// Returns whether a task is done: it has a mark, and its output is intact. Output that
+    /// this machine wrote since its last boot is not checked: it is in the page cache or on disk.
     fn is_done(&self, files: &Files, pass: usize, number: u64, scratch: &mut Scratch) -> Result<bool> {
         let about = &self.plan.passes[pass];
         let Some(mark) = marks::read(files.marks()?, files.seed, self.plan.first(pass) + number)? else {
@@ -514,7 +525,7 @@ pub(super) fn request_in(folder: &Path, trust: &Trust) -> Result<(Request, Strin
     // Bounded, since the file may be anything.
     let opened = trust.open(&path, 0)?.ok_or_else(|| refused(io::ErrorKind::NotFound.into()))?;
     io::Read::read_to_string(&mut io::Read::take(opened.as_file(), 128 << 10), &mut text).map_err(refused)?;
-    let wrong = || named(Error::corrupt("no request"));
+    let wrong = || named(Error::corrupt("the file is not a request for a layout"));
     let value: Value = serde_json::from_str(&text).map_err(|_| wrong())?;
     let request = value.get("request").ok_or_else(wrong)?;
     let identity = value.get("source").and_then(Value::as_str).ok_or_else(wrong)?;

@@ -1,5 +1,5 @@
-//! Marks of completed tasks, each written after all output of its task. Each has its own place, so
-//! no locks are needed.
+//! Marks of completed tasks, each written after all output of its task. Each has an
+//! offset of its own, so no locks are needed.
 
 use hyperchunk::internal::positioned::{read_exact_at, write_all_at};
 use hyperchunk::{Error, ErrorKind, Result};

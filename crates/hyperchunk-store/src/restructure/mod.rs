@@ -3,7 +3,7 @@
 //!
 //! A layout is an HDF5 file in the folder `layouts` of the file's `.d` folder, or a separate file.
 //! The request and the source determine a plan ([`plan`]), and the plan determines a list of tasks,
-//! which is never stored: each task reads a box and writes it to places that no other task writes
+//! which is never stored: each task reads a box and writes it to offsets that no other task writes
 //! to. So any number of processes, on any machines, can execute any of them, in any order and
 //! repeatedly; a mark records that one is done. When all are done, any process can complete the
 //! file. Reads of the dataset use the layout that is cheapest for the selection.
@@ -41,9 +41,9 @@ pub use share::cut;
 const FOLDER: &str = "layouts";
 /// File name of a complete layout, in its own folder.
 const LAYOUT: &str = "layout.h5";
-/// In that folder, the digest of the file that it was made of.
+/// File name, in that folder, of the digest of the source file.
 const CONTENTS: &str = "contents";
-/// In that folder, which copy of that file it was found to be of, too.
+/// File name, in that folder, of the identity of a copy of the source file that the layout fits, too.
 const ADOPTED: &str = "adopted";
 /// File name of a layout in progress.
 const PARTIAL: &str = "layout.h5.partial";

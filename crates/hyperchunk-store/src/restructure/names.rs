@@ -1,5 +1,5 @@
 //! File names of complete layouts. A layout that was not synced may lose data in a crash, so its
-//! name contains the machine's boot id, and after another boot it does not count.
+//! name contains the machine's boot id, and it is ignored after a reboot.
 
 use super::marks::boot;
 use super::{LAYOUT, PARTIAL};

@@ -6,7 +6,8 @@ use hyperchunk::{Error, Result};
 /// Maximum number of chunks that are sorted along a curve.
 const MAX_SORTED_CHUNKS: u64 = 1 << 27;
 
-/// Order of the chunks, and of their growth if no shape is given.
+/// Order of the chunks in the file. If no chunk shape is requested, chunks are longest along the
+/// dimensions that change fastest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Order {
     /// The last dimension changes fastest.
@@ -20,7 +21,7 @@ pub enum Order {
 }
 
 impl Order {
-    /// Returns the dimensions of `rank`, the slowest first; `None` along a curve.
+    /// Returns the order of `rank` dimensions, the slowest first; `None` for a curve.
     ///
     /// # Errors
     /// Invalid if the axes are not all of the dataset's, each once.
@@ -61,7 +62,11 @@ impl Slots {
         let bits = grid.counts().iter().map(|count| u64::BITS - (count.max(&1) - 1).leading_zeros()).max();
         let bits = bits.unwrap_or(0).max(1);
         if wide.len() * bits as usize > 128 || grid.len() > MAX_SORTED_CHUNKS {
-            let message = format!("{} chunks in {} dimensions along a curve", grid.len(), wide.len());
+            let message = format!(
+                "cannot sort {} chunks in {} dimensions along a Hilbert curve: too many",
+                grid.len(),
+                wide.len()
+            );
             return Err(Error::unsupported(message));
         }
         let mut keys: Vec<(u128, u64)> = (0..grid.len())

@@ -3,7 +3,7 @@
 //! tasks without communication.
 //!
 //! A tile is a box that one task reads and writes to its destination. Unfiltered chunks have known
-//! places before anything is written, so tiles may have any shape and one pass is enough. Filtered
+//! offsets before anything is written, so tiles may have any shape and one pass is enough. Filtered
 //! chunks must be complete when they are written, so their tiles consist of whole chunks. If that
 //! would decode the source's chunks too often, there are two passes: the first writes unfiltered
 //! chunks, the second filters each.
@@ -187,7 +187,7 @@ impl Geometry {
             product.is_some_and(|bytes| bytes < 1 << 62)
         };
         if !fits(&self.extent) || !shapes.iter().all(|shape| fits(shape)) {
-            return Err(Error::limit(format!("a dataset of {:?} elements", self.extent)));
+            return Err(Error::limit(format!("a dataset of {:?} elements is too large", self.extent)));
         }
         Ok(())
     }
@@ -196,7 +196,7 @@ impl Geometry {
         let passes = passes.into_iter().collect::<Result<Vec<Pass>>>()?;
         let plan = Plan { passes, fixed: self.fixed, memory: self.memory };
         if plan.tasks() > MAX_TASKS {
-            return Err(Error::limit(format!("{} tasks: more memory makes fewer", plan.tasks())));
+            return Err(Error::limit(format!("{} tasks are too many: allow more memory", plan.tasks())));
         }
         Ok(plan)
     }

@@ -73,18 +73,21 @@ impl Request {
     /// Invalid for an invalid request, with the reason.
     pub fn parse(text: &str) -> Result<Self> {
         if text.len() > MAX_REQUEST_BYTES {
-            return Err(Error::limit(format!("a request of {} bytes", text.len())));
+            return Err(Error::limit(format!(
+                "a request of {} bytes, more than {MAX_REQUEST_BYTES}",
+                text.len()
+            )));
         }
         let value: Value = serde_json::from_str(text)
-            .map_err(|error| Error::invalid(format!("the request is no JSON: {error}")))?;
-        let fields = value.as_object().ok_or_else(|| Error::invalid("the request is no JSON object"))?;
+            .map_err(|error| Error::invalid(format!("the request is not valid JSON: {error}")))?;
+        let fields = value.as_object().ok_or_else(|| Error::invalid("the request is not a JSON object"))?;
         let dataset = fields.get("dataset").and_then(Value::as_str);
-        let mut request = Self::new(dataset.ok_or_else(|| Error::invalid("the request names no dataset"))?);
+        let mut request = Self::new(dataset.ok_or_else(|| Error::invalid("the request has no `dataset`"))?);
         for (name, value) in fields {
             if value.is_null() {
                 continue;
             }
-            let wrong = || Error::invalid(format!("{name} of the request cannot be {value}"));
+            let wrong = || Error::invalid(format!("invalid value of {name} in the request: {value}"));
             match name.as_str() {
                 "dataset" => {}
                 "order" => request.order = order(value).ok_or_else(wrong)?,
@@ -93,7 +96,12 @@ impl Request {
                 "memory" => request.memory = bytes(value).filter(|bytes| *bytes > 0).ok_or_else(wrong)?,
                 "keep" => request.keep = value.as_bool().ok_or_else(wrong)?,
                 "epoch" => request.epoch = Some(value.as_u64().ok_or_else(wrong)?),
-                _ => return Err(Error::invalid(format!("a request has no {}", name.escape_debug()))),
+                _ => {
+                    return Err(Error::invalid(format!(
+                        "unknown field {} in the request",
+                        name.escape_debug()
+                    )));
+                }
             }
         }
         Ok(request)
@@ -155,7 +163,8 @@ impl Request {
             }
             Chunking::Target { bytes, favor } => {
                 if favor.iter().any(|axis| *axis >= rank) {
-                    let message = format!("favor names dimension {favor:?} of {rank}, counted from 0");
+                    let message =
+                        format!("favor is {favor:?}, expected dimensions below {rank}, counted from 0");
                     return Err(Error::invalid(message));
                 }
                 let room = (bytes / element.max(1)).max(1);
@@ -171,7 +180,7 @@ impl Request {
         };
         let size = shape.iter().try_fold(element, |size, dim| size.checked_mul(*dim));
         if size.is_none_or(|size| size > MAX_CHUNK_BYTES) {
-            return Err(Error::limit(format!("chunks of {shape:?} elements: 4 GiB and more")));
+            return Err(Error::limit(format!("chunks of {shape:?} elements have 4 GiB or more")));
         }
         Ok(shape)
     }
@@ -185,7 +194,8 @@ impl Request {
         let (name, level) = match self.codec.split_once(':') {
             Some((name, level)) => {
                 let level = level.trim().parse::<u32>();
-                let wrong = |_| Error::invalid(format!("the level of codec {:?} is no number", self.codec));
+                let wrong =
+                    |_| Error::invalid(format!("the level of codec {:?} is not a number", self.codec));
                 (name.trim(), Some(level.map_err(wrong)?))
             }
             None => (self.codec.trim(), None),
@@ -197,7 +207,7 @@ impl Request {
             "lz4" => 32004,
             "lzf" => 32000,
             _ if level.is_none() => return preset(name, &target),
-            _ => return Err(Error::invalid(format!("no codec {:?} with a level", self.codec))),
+            _ => return Err(Error::invalid(format!("unknown codec {:?} with a level", self.codec))),
         };
         let options: Vec<u32> = level.into_iter().collect();
         let shuffle = (datatype.size > 1).then(|| filter(2, &[], &target)).transpose()?;

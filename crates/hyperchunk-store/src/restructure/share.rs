@@ -32,7 +32,7 @@ impl Job {
         each: &(dyn Fn(u64) + std::marker::Sync),
     ) -> Result<WorkReport> {
         if part >= of {
-            return Err(Error::invalid(format!("process {part} of {of}, counted from 0")));
+            return Err(Error::invalid(format!("there is no process {part} of {of}, counted from 0")));
         }
         let mut all = WorkReport::default();
         for (pass, about) in self.plan.passes.iter().enumerate() {
@@ -63,7 +63,7 @@ impl Job {
             }
             if since.elapsed() >= patience {
                 let message = format!(
-                    "{missing} tasks of the first pass are not done, and nobody does them: run this again when they are"
+                    "{missing} tasks of the first pass are not done, and no process completes any: run this again when they are done"
                 );
                 return Err(Error::new(ErrorKind::Invalid, message).file(self.folder.display()));
             }

@@ -48,7 +48,7 @@ impl Source {
         if self.dataset.store().is_some() || is_same(&self.file)? {
             return Ok(());
         }
-        let message = "the file was written to while it was restructured: begin anew";
+        let message = "the file was written to while it was restructured: start again";
         Err(self.dataset.name(Error::new(ErrorKind::Changed, message)))
     }
 }
@@ -60,20 +60,20 @@ fn check(dataset: &Dataset) -> Result<()> {
         matches!(part.class, Class::Reference(_) | Class::Vlen { .. } | Class::VlenString { .. })
     }) {
         return Err(Error::unsupported(
-            "elements that lead to other places of the file cannot be restructured",
+            "elements that refer to other places of the file cannot be restructured",
         ));
     }
     if dataset.is_live() {
-        return Err(Error::unsupported("a live dataset is computed: it has no layout"));
+        return Err(Error::unsupported("a live dataset cannot be restructured: its values are computed"));
     }
     match dataset.layout() {
         _ if dataset.store().is_some() => Ok(()),
         Layout::Virtual { .. } => Err(Error::unsupported(
-            "a virtual dataset: what it shows may change without its file; restructure its sources",
+            "a virtual dataset cannot be restructured: its values may change without its file; restructure its sources",
         )),
-        _ if !dataset.external().is_empty() => {
-            Err(Error::unsupported("data in external files may change without their file"))
-        }
+        _ if !dataset.external().is_empty() => Err(Error::unsupported(
+            "data in external files cannot be restructured: they may change without the file",
+        )),
         _ => Ok(()),
     }
 }
@@ -85,7 +85,9 @@ pub(super) fn identity(dataset: &Dataset) -> Result<String> {
     }
     let file = dataset.object().file();
     let Some(version) = quick(file) else {
-        return Err(dataset.name(Error::unsupported("a file without a version: it could change unseen")));
+        return Err(dataset.name(Error::unsupported(
+            "the version of the file cannot be determined, so changes of it would go unnoticed",
+        )));
     };
     if file.is_remote() {
         return Ok(version);
@@ -118,7 +120,8 @@ pub(super) fn quick(file: &File) -> Option<String> {
 pub(super) fn is_same(file: &File) -> Result<bool> {
     let Some(on_disk) = file.on_disk() else { return Ok(true) };
     let now = hyperchunk::io::now(on_disk);
-    let now = now.ok_or_else(|| file.name(Error::new(ErrorKind::Io, "cannot look at the file")))?;
+    let now =
+        now.ok_or_else(|| file.name(Error::new(ErrorKind::Io, "cannot read the metadata of the file")))?;
     Ok(now.0 == file.size() && Some(now.1) == file.source().version())
 }
 
@@ -160,7 +163,7 @@ fn settle(file: &File) -> Result<()> {
     }
     Err(file.name(Error::new(
         ErrorKind::Changed,
-        "somebody writes to the file: restructure it when that is done",
+        "another program writes to the file: restructure it when that is done",
     )))
 }
 

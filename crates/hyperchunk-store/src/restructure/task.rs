@@ -36,7 +36,7 @@ struct Part {
 }
 
 fn refused(what: &str, error: &io::Error, at: u64) -> Error {
-    Error::new(ErrorKind::Io, format!("cannot {what} what was restructured: {error}")).at(at)
+    Error::new(ErrorKind::Io, format!("cannot {what} the restructured data: {error}")).at(at)
 }
 
 fn read(file: &File, at: u64, bytes: &mut [u8]) -> Result<()> {
@@ -156,7 +156,10 @@ impl Job {
         let [a, b, c, d, e, f, g, h, i, j, k, l, ..] = bytes;
         let length = u64::from_le_bytes([a, b, c, d, e, f, g, h]);
         if length > self.chunk_bytes {
-            let message = format!("{length} bytes of a chunk of {}", self.chunk_bytes);
+            let message = format!(
+                "an encoded chunk of {length} bytes, more than the {} bytes of a chunk",
+                self.chunk_bytes
+            );
             return Err(Error::corrupt(message).at(slot * ENTRY_BYTES));
         }
         Ok((length, u32::from_le_bytes([i, j, k, l])))
@@ -186,7 +189,8 @@ impl Job {
     }
 
     pub(super) fn narrow(&self, value: u64) -> Result<usize> {
-        usize::try_from(value).map_err(|_| Error::limit(format!("{value} bytes at once")))
+        usize::try_from(value)
+            .map_err(|_| Error::limit(format!("{value} bytes are more than the address space")))
     }
 
     /// Returns the tile of a task of a pass.

@@ -34,7 +34,7 @@ pub(super) enum State {
     Deleted = 4,
 }
 
-/// State and generation, which increases with every change, in their encoded form.
+/// Encoded state (the lowest byte) and generation of a slot, which increases with every change.
 pub(super) type Word = u64;
 
 /// Header of the index.
@@ -43,7 +43,9 @@ struct Head {
     magic: AtomicU64,
     slots: AtomicU64,
     quota: AtomicU64,
+    /// Logical clock that orders uses of objects.
     clock: AtomicU64,
+    /// Length of the path of the folder for spilled objects; 0 for none.
     spill: AtomicU32,
     _pad: AtomicU32,
     path: [AtomicU8; MAX_PATH_BYTES],
@@ -54,6 +56,7 @@ struct Head {
 struct Slot {
     word: AtomicU64,
     length: AtomicU64,
+    /// Value of the clock at the last use of the object.
     used: AtomicU64,
     /// Size of the segment as a power of two; 0 without a segment.
     order: AtomicU32,
@@ -88,10 +91,13 @@ impl Index {
     /// Creates the index of a new pool.
     pub(super) fn create(folder: &Path, quota: u64, spill: Option<&Path>) -> Result<()> {
         let path = folder.join(NAME);
-        let named = |error: std::io::Error| failed("make", &path, &error);
+        let named = |error: std::io::Error| failed("create", &path, &error);
         let spill = spill.map(|spill| spill.as_os_str().as_bytes().to_vec()).unwrap_or_default();
         if spill.len() > MAX_PATH_BYTES {
-            return Err(Error::invalid(format!("a path of {} bytes", spill.len())));
+            return Err(Error::invalid(format!(
+                "a path of {} bytes, more than {MAX_PATH_BYTES}",
+                spill.len()
+            )));
         }
         let file = open_file(&path, true).map_err(named)?;
         memory::reserve(&file, INDEX_BYTES as u64).map_err(named)?;
@@ -113,9 +119,9 @@ impl Index {
         let path = folder.join(NAME);
         let file = open_file(&path, false).map_err(|error| failed("open the pool", &path, &error))?;
         let corrupt = |message: &str| Error::new(ErrorKind::Corrupt, message).file(path.display());
-        let size = file.metadata().map_err(|error| failed("look at", &path, &error))?.len();
+        let size = file.metadata().map_err(|error| failed("read the metadata of", &path, &error))?.len();
         if size != INDEX_BYTES as u64 {
-            return Err(corrupt("the index of a pool has another size, or is of another version"));
+            return Err(corrupt("the index of the pool has a wrong size, or is of another version"));
         }
         let mapping = Mapping::new(&file, INDEX_BYTES, true).map_err(|error| failed("map", &path, &error))?;
         let index = Self { mapping };
@@ -123,7 +129,7 @@ impl Index {
         if head.magic.load(Ordering::SeqCst) != MAGIC
             || head.slots.load(Ordering::Relaxed) != SLOT_COUNT as u64
         {
-            return Err(corrupt("this is no index of a pool, or of another version"));
+            return Err(corrupt("this is not an index of a pool, or one of another version"));
         }
         let length = head.spill.load(Ordering::Relaxed) as usize;
         let bytes = head.path.get(..length).ok_or_else(|| corrupt("a path that is too long"))?;
@@ -147,7 +153,7 @@ impl Index {
         unsafe { &*place.cast::<Slot>() }
     }
 
-    #[expect(clippy::unused_self, reason = "that of this index")]
+    #[expect(clippy::unused_self, reason = "a property of the index")]
     pub(super) fn slots(&self) -> usize {
         SLOT_COUNT
     }

@@ -89,6 +89,7 @@ fn flock(file: &File, how: i32) -> io::Result<bool> {
 #[derive(Debug)]
 pub(super) struct Lock {
     file: File,
+    /// True if dropping this value must not unlock the file.
     kept: bool,
 }
 

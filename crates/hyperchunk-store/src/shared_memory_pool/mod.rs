@@ -58,7 +58,7 @@ pub struct PoolOptions {
     /// Maximum total size of its segments in bytes; by default half of the memory.
     pub quota: Option<u64>,
     /// Folder for the least recently used objects when the quota is reached; without it, reaching
-    /// the quota is an error. It is made if it does not exist. An existing one must be the user's, and
+    /// the quota is an error. It is created if it does not exist. An existing one must be the user's, and
     /// others must not be able to write to it.
     pub spill: Option<PathBuf>,
 }
@@ -122,7 +122,9 @@ fn pool_folder(name: &str) -> Result<PathBuf> {
     }
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     if name.is_empty() || name.starts_with('.') || name.len() > 100 || !name.bytes().all(plain) {
-        return Err(Error::invalid(format!("a pool cannot be called {name:?}: letters, digits, - _ .")));
+        return Err(Error::invalid(format!(
+            "invalid name of a pool {name:?}: expected letters, digits, - _ ."
+        )));
     }
     Ok(Path::new(BASE).join(format!("{PREFIX}{name}")))
 }
@@ -138,7 +140,7 @@ fn temporary_beside(folder: &Path) -> PathBuf {
 fn check_name(name: &str) -> Result<()> {
     if name.is_empty() || name.len() > MAX_NAME_BYTES || name.contains('\0') {
         return Err(Error::invalid(format!(
-            "an object has a name of 1 to {MAX_NAME_BYTES} bytes, not {}",
+            "the name of an object must have 1 to {MAX_NAME_BYTES} bytes, got {}",
             name.len()
         )));
     }
@@ -176,12 +178,12 @@ impl Pool {
         // Created under a temporary name, so that no process sees an incomplete pool.
         let new = temporary_beside(&folder);
         let created = fs::DirBuilder::new().mode(0o700).create(&new);
-        created.map_err(|error| failed("make the pool's folder", &folder, &error))?;
+        created.map_err(|error| failed("create the pool's folder", &folder, &error))?;
         let made =
             Index::create(&new, options.quota.unwrap_or_else(|| half_of_memory(&new)), spill.as_deref());
         let named = made.and_then(|()| {
             // Fails if the target is a folder that is not empty.
-            fs::rename(&new, &folder).map_err(|error| failed("make the pool", &folder, &error))
+            fs::rename(&new, &folder).map_err(|error| failed("create the pool", &folder, &error))
         });
         if named.is_err() {
             drop(fs::remove_dir_all(&new));
@@ -225,7 +227,7 @@ impl Pool {
         let folder = pool_folder(name)?;
         check_folder(&folder)?;
         if !folder.join(index::NAME).is_file() {
-            return Err(Error::invalid("this is no pool").file(folder.display()));
+            return Err(Error::invalid("this is not a pool").file(folder.display()));
         }
         // Under another name, no process adds a segment to it meanwhile.
         let removed = temporary_beside(&folder);

@@ -39,8 +39,8 @@ struct MappedObject {
     mapping: Mapping,
     from: usize,
     length: usize,
-    /// The lock of an object in memory. A forked process may use the object, too: it ends with the
-    /// last one.
+    /// The lock of an object in memory. Forked processes may use the object, too, so the lock ends
+    /// when the last of them exits.
     _lock: Option<Lock>,
 }
 
@@ -93,13 +93,18 @@ impl PoolWriter {
     pub fn seal(mut self, length: u64) -> Result<()> {
         if self.process != std::process::id() {
             return Err(Error::invalid(
-                "the object is being made by the process that this one was forked from",
+                "cannot seal the object: it belongs to the process that this one was forked from",
             ));
         }
         if length > self.mapping.length() as u64 {
-            return Err(Error::invalid(format!("{length} bytes of {}", self.mapping.length())));
+            return Err(Error::invalid(format!(
+                "cannot seal {length} bytes: the object has only {}",
+                self.mapping.length()
+            )));
         }
-        let Some(taken) = self.taken.as_ref() else { return Err(Error::invalid("it is sealed")) };
+        let Some(taken) = self.taken.as_ref() else {
+            return Err(Error::invalid("the object is already sealed"));
+        };
         let (number, word) = (taken.number, taken.word);
         let index = &self.pool.0.index;
         let exists = || {
@@ -113,7 +118,7 @@ impl PoolWriter {
             return Err(exists());
         }
         let changed =
-            || Error::corrupt("the index of the pool was changed under an object that is being made");
+            || Error::corrupt("another process changed the slot of an object that is being written");
         if index.word(number).1 != word {
             return Err(changed());
         }
@@ -219,7 +224,8 @@ impl PoolObject {
         let Some(folder) = pool.spill_folder()? else { return Ok(None) };
         let Some((mut file, path)) = folder.open_object(name)? else { return Ok(None) };
         let named = |error: io::Error| failed("read", &path, &error);
-        let corrupt = || Error::corrupt("a spilled object that is none, or not whole").file(path.display());
+        let corrupt =
+            || Error::corrupt("the file is not a spilled object, or is incomplete").file(path.display());
         let (found, length) = read_head(&mut file).map_err(named)?.ok_or_else(corrupt)?;
         if found != name {
             return Err(corrupt());
@@ -262,7 +268,9 @@ pub(super) fn read_head(file: &mut File) -> io::Result<Option<(String, u64)>> {
 pub(super) fn spill(pool: &Pool, number: usize, word: Word) -> Result<bool> {
     let index = &pool.0.index;
     let Some((name, length)) = index.entry(number) else { return Ok(false) };
-    let Some(folder) = &pool.0.spill else { return Err(Error::invalid("no folder to spill to")) };
+    let Some(folder) = &pool.0.spill else {
+        return Err(Error::invalid("the pool has no folder to spill to"));
+    };
     let segment = segment_path(pool, number);
     let mut to = SpillFolder::open(folder)?.create(&name)?;
     let written = (|| {

@@ -30,7 +30,7 @@ pub(super) fn segment_path(pool: &Pool, number: usize) -> PathBuf {
     pool.0.folder.join(format!("segment-{number:04}"))
 }
 
-/// Repeats an attempt until it gives a value; `None` after a time.
+/// Repeats an attempt until it returns a value; `None` if it has none after `limit`.
 pub(super) fn patiently<T>(
     limit: Duration,
     mut attempt: impl FnMut() -> Result<Option<T>>,
@@ -69,7 +69,7 @@ pub(super) fn take(pool: &Pool, size: u64) -> Result<OwnedSegment> {
     let order =
         size.max(1).checked_next_power_of_two().map_or(u32::MAX, u64::trailing_zeros).max(MIN_SEGMENT_LOG2);
     if order > MAX_SEGMENT_LOG2 {
-        return Err(Error::limit(format!("an object of {size} bytes")));
+        return Err(Error::limit(format!("an object of {size} bytes is too large for a pool")));
     }
     sweep(pool)?;
     let index = &pool.0.index;
@@ -116,7 +116,7 @@ pub(super) fn take(pool: &Pool, size: u64) -> Result<OwnedSegment> {
         created?;
         std::thread::yield_now();
     }
-    Err(Error::new(ErrorKind::Io, "others took every segment faster than this process"))
+    Err(Error::new(ErrorKind::Io, "other processes were faster in every attempt to take a segment"))
 }
 
 /// Takes a free segment for reuse; `None` if another process was faster, or the segment is unusable.
@@ -144,7 +144,7 @@ fn recycle(pool: &Pool, number: usize, word: Word, order: u32) -> Result<Option<
 fn create_segment(pool: &Pool, number: usize, word: Word, order: u32) -> Result<Option<Lock>> {
     let path = segment_path(pool, number);
     if let Some(_leftover) = lock_exclusive(pool, number)? {
-        // Of a process that was killed at this point.
+        // Left by a process that was killed at this point.
         if pool.0.index.word(number).1 != word {
             return Ok(None);
         }
@@ -152,7 +152,7 @@ fn create_segment(pool: &Pool, number: usize, word: Word, order: u32) -> Result<
     }
     match open_file(&path, true) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(None),
-        Err(error) => Err(failed("make", &path, &error)),
+        Err(error) => Err(failed("create", &path, &error)),
         Ok(file) => claim(pool, number, word, order, file),
     }
 }
@@ -179,7 +179,7 @@ pub(super) fn claim(pool: &Pool, number: usize, word: Word, order: u32, file: Fi
                 "there is no memory for a segment of {} bytes: delete objects, or make the pool with a smaller quota and a folder to spill to",
                 1_u64 << order
             )),
-            _ => failed("make", &path, &error),
+            _ => failed("create", &path, &error),
         });
     }
     Ok(Some(lock))
@@ -279,8 +279,8 @@ fn free_some(pool: &Pool, needed: &mut u64) -> Result<bool> {
 /// afterwards.
 fn move_to_file(pool: &Pool, number: usize, word: Word) -> Result<bool> {
     let index = &pool.0.index;
-    // The exclusive lock shows that nobody reads the object, or moves it. While it is copied, it
-    // can be read.
+    // The exclusive lock shows that no other process reads or moves the object. While it is copied,
+    // it can be read.
     let Some(lock) = lock_exclusive(pool, number)? else { return Ok(false) };
     let shared = lock.share().map_err(|error| failed("lock", &segment_path(pool, number), &error))?;
     if !shared || index.word(number).1 != word || !object::spill(pool, number, word)? {

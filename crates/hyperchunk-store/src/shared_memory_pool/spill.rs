@@ -1,4 +1,4 @@
-//! Folder of spilled objects: files of the pool's owner that nobody else can put there, read or change.
+//! Folder of spilled objects: files of the pool's owner that no other user can create, read or change.
 
 use super::object::read_head;
 use super::{Pool, failed};
@@ -57,7 +57,7 @@ fn open_or_make(path: &Path) -> io::Result<Folder> {
     match (Folder::open(path), path.parent(), path.file_name()) {
         (Err(error), Some(parent), Some(name)) if error.kind() == io::ErrorKind::NotFound => {
             match open_or_make(parent)?.make(name, 0o700) {
-                // By another process meanwhile.
+                // Another process created it in the meantime.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 made => made?,
             }
@@ -87,7 +87,8 @@ impl SpillFolder {
 
     fn checked(folder: Folder) -> Result<Self> {
         let path = folder.path();
-        let found = folder.metadata().map_err(|error| failed("look at the folder", path, &error))?;
+        let found =
+            folder.metadata().map_err(|error| failed("read the metadata of the folder", path, &error))?;
         if !is_own(found.uid(), found.mode()) {
             let (user, mode) = (found.uid(), found.mode() & 0o7777);
             let message = format!(
@@ -121,7 +122,7 @@ impl SpillFolder {
             Err(error) if matches!(error.raw_os_error(), Some(libc::ELOOP | libc::ENXIO)) => unfit(),
             Err(error) => Err(failed("read", &path, &error)),
             Ok(file) => {
-                let found = file.metadata().map_err(|error| failed("look at", &path, &error))?;
+                let found = file.metadata().map_err(|error| failed("read the metadata of", &path, &error))?;
                 if is_own_file(&found) { Ok(Some((file, path))) } else { unfit() }
             }
         }
@@ -140,8 +141,8 @@ impl SpillFolder {
         }
     }
 
-    /// Returns the names and lengths of the spilled objects. What is no file of the user's, or not whole, does
-    /// not count.
+    /// Returns the names and lengths of the spilled objects. Incomplete files, and files of other users,
+    /// are ignored.
     ///
     /// # Errors
     /// Io.

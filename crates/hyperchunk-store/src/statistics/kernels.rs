@@ -1,4 +1,4 @@
-//! Loops over the elements of a write.
+//! Loops that compute statistics of the elements of a write.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -94,7 +94,7 @@ macro_rules! element {
 
             fn numbers(values: &[Self]) -> (u64, f64) {
                 #[inline(always)]
-                #[allow(clippy::eq_op, reason = "what is not a number is not equal to itself")]
+                #[allow(clippy::eq_op, reason = "NaN is not equal to itself")]
                 fn add(values: &[$type]) -> (u64, f64) {
                     const LANES: usize = 16;
                     let (mut count, mut total) = (0, 0.0);
@@ -137,9 +137,9 @@ macro_rules! element {
                     // SAFETY: the bytes of numbers, which may have any value, and a processor with
                     // the features that the function needs.
                     unsafe {
-                        let turned =
+                        let swapped_values =
                             std::slice::from_raw_parts_mut(values.as_mut_ptr().cast(), size_of_val(values));
-                        avx2::turn(bytes, size_of::<$type>(), turned);
+                        avx2::swap_bytes(bytes, size_of::<$type>(), swapped_values);
                     }
                     return;
                 }
@@ -189,9 +189,9 @@ element!(u64 as u64, Unsigned(u64), from u64::MIN, u64::MAX, u64s);
 /// Calls `each` with the elements, in place or tile by tile, until it returns true.
 fn tiles<E: Element>(swapped: bool, bytes: &[u8], each: &mut dyn FnMut(&[E]) -> bool) {
     if !swapped {
-        // SAFETY: every pattern of bits is a number of these types; `align_to` looks at alignment.
-        let (before, values, behind) = unsafe { bytes.align_to::<E>() };
-        if before.is_empty() && behind.is_empty() {
+        // SAFETY: every pattern of bits is a number of these types; `align_to` checks alignment.
+        let (before, values, after) = unsafe { bytes.align_to::<E>() };
+        if before.is_empty() && after.is_empty() {
             each(values);
             return;
         }

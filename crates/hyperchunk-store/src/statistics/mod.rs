@@ -24,7 +24,7 @@ pub enum Extreme {
 impl Extreme {
     /// Returns the value as a floating-point number; large integers are rounded.
     #[must_use]
-    #[expect(clippy::cast_precision_loss, reason = "what the function is for")]
+    #[expect(clippy::cast_precision_loss, reason = "the documented rounding")]
     pub fn as_f64(self) -> f64 {
         match self {
             Self::Float(value) => value,
@@ -86,11 +86,11 @@ impl Statistics {
     pub const NONE: Self = Self { count: 0, nan: 0, min: None, max: None, sum: 0.0 };
 
     /// Merges the statistics of the elements that follow.
-    pub fn merge(&mut self, behind: &Self) {
+    pub fn merge(&mut self, later: &Self) {
         let moved = |extreme: Option<(Extreme, u64)>| {
             extreme.map(|(value, place)| (value, place.saturating_add(self.count)))
         };
-        let (min, max) = (moved(behind.min), moved(behind.max));
+        let (min, max) = (moved(later.min), moved(later.max));
         match (self.min, min) {
             (Some((old, _)), Some((new, _))) if !new.less(old) => {}
             (_, None) => {}
@@ -102,9 +102,9 @@ impl Statistics {
             _ => self.max = max,
         }
         // Saturating, since statistics from a damaged page can have any value.
-        self.count = self.count.saturating_add(behind.count);
-        self.nan = self.nan.saturating_add(behind.nan);
-        self.sum += behind.sum;
+        self.count = self.count.saturating_add(later.count);
+        self.nan = self.nan.saturating_add(later.nan);
+        self.sum += later.sum;
     }
 
     /// Appends the encoding.
@@ -137,7 +137,7 @@ impl Statistics {
     }
 }
 
-/// Elements with statistics: plain machine numbers, in either byte order.
+/// Type of elements that have statistics: plain machine numbers, in either byte order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Machine {
     F32,
@@ -221,7 +221,7 @@ impl NumberFormat {
 pub(crate) struct Pass<'a> {
     /// Concatenated checksums of the blocks.
     blocks: Option<Vec<u8>>,
-    looks: Option<(Machine, bool)>,
+    format: Option<(Machine, bool)>,
     /// Statistics of the current zone; the positions of its extremes are only in `low` and `high`.
     statistics: Statistics,
     /// Parts that contain the minimum and the maximum, and the number of elements before them. The
@@ -245,10 +245,10 @@ const PART_BYTES: usize = 16 << 10;
 impl<'a> Pass<'a> {
     pub(crate) fn new(checksum: bool, statistics: Option<NumberFormat>) -> Self {
         let blocks = checksum.then(Vec::new);
-        let looks = statistics.and_then(|looks| looks.0);
+        let format = statistics.and_then(|format| format.0);
         let (statistics, zones) = (Statistics::NONE, Vec::new());
         let left = (u64::MAX, u64::MAX);
-        Self { blocks, looks, statistics, low: None, high: None, cut: None, zones, left }
+        Self { blocks, format, statistics, low: None, high: None, cut: None, zones, left }
     }
 
     /// Also computes statistics of zones.
@@ -260,20 +260,20 @@ impl<'a> Pass<'a> {
 
     /// Returns whether there is nothing to compute.
     pub(crate) fn is_idle(&self) -> bool {
-        self.blocks.is_none() && self.looks.is_none()
+        self.blocks.is_none() && self.format.is_none()
     }
 
     /// Processes the next bytes: whole elements, and whole blocks unless they are the last.
     pub(crate) fn update(&mut self, bytes: &'a [u8]) {
         for block in bytes.chunks(BLOCK_BYTES) {
             self.update_checksum(block);
-            let Some((number, swapped)) = self.looks else { continue };
+            let Some((number, swapped)) = self.format else { continue };
             let mut rest = block;
             while !rest.is_empty() {
                 let room = usize::try_from(self.left.0).unwrap_or(usize::MAX).saturating_mul(number.size());
-                let (part, behind) = rest.split_at(room.min(rest.len()).min(PART_BYTES));
+                let (part, after) = rest.split_at(room.min(rest.len()).min(PART_BYTES));
                 let count = self.add(number, swapped, part);
-                rest = behind;
+                rest = after;
                 if let Some(cut) = self.cut {
                     let (zone, all) = (self.left.0 - count, self.left.1 - count);
                     let all = if all == 0 { cut.of } else { all };
@@ -318,7 +318,7 @@ impl<'a> Pass<'a> {
     /// the next one.
     fn end_zone(&mut self) -> Statistics {
         let mut zone = std::mem::replace(&mut self.statistics, Statistics::NONE);
-        let Some((number, swapped)) = self.looks else { return zone };
+        let Some((number, swapped)) = self.format else { return zone };
         for (extreme, part) in [(&mut zone.min, self.low.take()), (&mut zone.max, self.high.take())] {
             if let (Some((value, place)), Some((part, before))) = (extreme, part) {
                 *place = before + kernels::find_position(number, swapped, part, *value);
@@ -343,7 +343,7 @@ impl<'a> Pass<'a> {
         let checksum = self.blocks.map_or(0, |blocks| checksum_blocks(&blocks));
         let mut all = Statistics::NONE;
         self.zones.iter().chain([&last]).for_each(|zone| all.merge(zone));
-        (checksum, self.looks.map(|_| all))
+        (checksum, self.format.map(|_| all))
     }
 }
 
@@ -377,8 +377,8 @@ mod tests {
                 value.to_le_bytes()
             });
         }
-        let looks = NumberFormat::from_datatype(&Datatype::ieee(8, order));
-        let mut pass = Pass::new(true, Some(looks));
+        let format = NumberFormat::from_datatype(&Datatype::ieee(8, order));
+        let mut pass = Pass::new(true, Some(format));
         pass.update(&bytes);
         let (checksum, statistics) = pass.finish();
         assert_eq!(checksum, super::checksum(&bytes));
@@ -437,15 +437,15 @@ mod tests {
         let block: Vec<u8> = (0..u32::try_from(BLOCK_BYTES / 4).unwrap())
             .flat_map(|at| ((at.wrapping_mul(2_654_435_761) >> 8) as f32).to_le_bytes())
             .collect();
-        let looks = NumberFormat::from_datatype(&Datatype::ieee(4, ByteOrder::Little));
-        for (name, looks, cut) in
-            [("check", None, false), ("looks", Some(looks), false), ("cut", Some(looks), true)]
+        let format = NumberFormat::from_datatype(&Datatype::ieee(4, ByteOrder::Little));
+        for (name, format, cut) in
+            [("check", None, false), ("format", Some(format), false), ("cut", Some(format), true)]
         {
             let mut best = f64::MAX;
             for _ in 0..300 {
                 let clock = std::time::Instant::now();
                 let cut = cut.then_some(ZonePattern { step: 1 << 18, of: 1 << 40 });
-                let mut pass = Pass::new(true, looks).with_zones(cut);
+                let mut pass = Pass::new(true, format).with_zones(cut);
                 for _ in 0..64 {
                     pass.update(std::hint::black_box(&block));
                 }

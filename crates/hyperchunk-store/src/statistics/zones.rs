@@ -122,7 +122,7 @@ impl Zones {
         }
     }
 
-    /// Takes a page of all zones; `order` will be the number of the page's record.
+    /// Removes all zones and returns them as a page; `order` will be the number of its record.
     pub(crate) fn take(&mut self, order: u64) -> Option<(PageHead, Statistics, Vec<u8>)> {
         if self.entries.is_empty() {
             return None;
@@ -175,7 +175,9 @@ pub(crate) fn decode(bytes: &[u8], head: &PageHead, offset: u64) -> Result<Vec<E
         entries.push(Entry { first, last, zones });
     }
     if cursor.left() > 0 {
-        return Err(Error::corrupt(format!("{} bytes too many in a page", cursor.left())).at(offset));
+        return Err(
+            Error::corrupt(format!("{} bytes after the last entry of a page", cursor.left())).at(offset)
+        );
     }
     Ok(entries)
 }

@@ -1,4 +1,4 @@
-//! Creation of stores, and their state before the first write.
+//! Creation of stores, and lookup of the state that their writers need.
 
 use crate::arrow_files;
 use crate::commit::known_store::NewStore;
@@ -69,8 +69,7 @@ impl PendingStore {
 fn previous_epoch(site: Site<'_>, replaces: bool) -> Result<Option<Arc<Manifest>>> {
     let before = Manifest::newest(site)?;
     if !replaces && (before.is_some() || site.operations().has_file()?) {
-        let message =
-            "there is a file of that name; to put a new store in its place, say so (overwrite=True)";
+        let message = "a file of that name exists; to replace it by a new store, pass overwrite=True";
         return Err(Error::new(ErrorKind::Io, message).file(site.operations().path().display()));
     }
     if before.is_none() && replaces {
@@ -79,9 +78,9 @@ fn previous_epoch(site: Site<'_>, replaces: bool) -> Result<Option<Arc<Manifest>
     Ok(before)
 }
 
-/// Creates a store: a file at `path` that shows its future content. `image` is an HDF5 file with
-/// groups, attributes, small data and, by their markers, the datasets of `definitions`; datasets
-/// that it lacks are made, with their parent groups.
+/// Creates a store: a file at its path with the structure, and datasets without data. `image` is an HDF5
+/// file with groups, attributes, small data and, by their markers, the datasets of `definitions`;
+/// datasets that it lacks are made, with their parent groups.
 ///
 /// An existing file or store is an error, unless `replaces`. In that case the epochs of the earlier
 /// store stay for its readers until they are removed (`vacuum`), and a new epoch begins without
@@ -103,7 +102,7 @@ pub fn create<'a>(
     let site = site.absolute()?;
     let site = site.site();
     let gone = || {
-        let message = "the store that was to be replaced is gone";
+        let message = "the store to be replaced no longer exists";
         Error::new(ErrorKind::Io, message).file(site.operations().path().display())
     };
     let before = Manifest::newest(site)?.ok_or_else(gone)?;
@@ -181,7 +180,7 @@ fn structure(
 }
 
 /// Returns the state that a writer of the store at `path` needs, and its datasets with their paths:
-/// of the newest epoch or, before the first one, as the file announces them.
+/// of the newest epoch or, before the first one, as the markers in the file define them.
 ///
 /// # Errors
 /// NotFound; errors of reading the file or the newest epoch.
@@ -240,7 +239,7 @@ pub(crate) fn named_datasets(site: Site<'_>, epoch: &Manifest) -> Result<Vec<Nam
     Ok(named)
 }
 
-/// Refuses the file of a store whose folder is missing: a writer would begin another store. Called
+/// Fails for the file of a store whose folder is missing, since a writer would start a new store. Called
 /// when no epoch was found.
 fn check_folder(site: Site<'_>, markers: &[Marker]) -> Result<()> {
     let epoch = markers.iter().map(|marker| marker.epoch).max();

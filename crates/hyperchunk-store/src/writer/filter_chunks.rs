@@ -61,7 +61,9 @@ impl LogWriter {
             let offset: Vec<u64> =
                 piece.chunk().iter().zip(chunk).map(|(at, size)| at.saturating_mul(*size)).collect();
             let stored = Hyperslab::new(offset.as_slice(), chunk);
-            let there = stored.intersection(&bounds).ok_or_else(|| Error::invalid("beyond the extent"))?;
+            let there = stored
+                .intersection(&bounds)
+                .ok_or_else(|| Error::invalid("a chunk outside the maximum extent"))?;
             let part = stored.intersection(slab).ok_or_else(|| Error::invalid("a chunk outside its box"))?;
             if part != there {
                 scratch.elements.clear();
@@ -79,7 +81,7 @@ impl LogWriter {
                 let from = elements(bytes, from, count, element)?;
                 let to = to.saturating_mul(element);
                 let place = scratch.elements.get_mut(to..to.saturating_add(from.len()));
-                place.ok_or_else(|| Error::invalid("beyond the chunk"))?.copy_from_slice(from);
+                place.ok_or_else(|| Error::invalid("elements outside their chunk"))?.copy_from_slice(from);
                 Ok(())
             })?;
             let (filtered, mask) = scratch.encoder.encode(&definition.pipeline, &scratch.elements)?;

@@ -208,7 +208,7 @@ struct Dataset {
     bytes: Vec<u8>,
     id: DatasetId,
     dims: Vec<u64>,
-    looks: NumberFormat,
+    format: NumberFormat,
     /// Number of rows that were appended.
     appended: u64,
     /// Writes since the last index.
@@ -361,7 +361,7 @@ impl LogWriter {
     fn state(&self) -> Result<MutexGuard<'_, State>> {
         if !self.is_of_this_process() {
             let message = format!(
-                "this writer belongs to process {}: after a fork, each process makes its own",
+                "this writer belongs to process {}: after a fork, each process must create its own",
                 self.0.process
             );
             return Err(Error::invalid(message).file(self.0.log.display()));
@@ -386,7 +386,7 @@ impl LogWriter {
             return Ok(*number);
         }
         if definition.datatype.has_vlen() || definition.datatype.has_reference() {
-            let message = "sequences, strings of any length and references are no data of a log: they belong to the writer's own file";
+            let message = "a log cannot have sequences, variable-length strings and references: they belong to the writer's own file";
             return Err(Error::invalid(message).object(String::from_utf8_lossy(&definition.path)));
         }
         definition.check_fill().map_err(|e| e.object(String::from_utf8_lossy(&definition.path)))?;
@@ -407,7 +407,7 @@ impl LogWriter {
             bytes: bytes.clone(),
             id,
             dims: stored.map_or_else(|| definition.dims.clone(), |stored| stored.extent.clone()),
-            looks: NumberFormat::from_datatype(&definition.datatype),
+            format: NumberFormat::from_datatype(&definition.datatype),
             appended: 0,
             written: DatasetWrites::nothing(rank),
             before: DatasetWrites::nothing(rank),
@@ -468,11 +468,11 @@ impl LogWriter {
         if boxes.is_empty() {
             return Ok(());
         }
-        let looks = self.0.options.statistics.then_some(known.looks);
+        let format = self.0.options.statistics.then_some(known.format);
         if let ([slab], Some(table)) = (&*boxes, known.table_index(&boxes)) {
             return self.put_rows(&mut state, (dataset, table), slab, false, bytes);
         }
-        self.put_record(&mut state, dataset, Body::Boxes(boxes), bytes, looks)
+        self.put_record(&mut state, dataset, Body::Boxes(boxes), bytes, format)
     }
 
     /// Appends rows after the existing ones, at the end that the dataset has when this is
@@ -489,7 +489,7 @@ impl LogWriter {
         let (Some(first), Some(Some(None))) = (known.dims.first(), known.definition.max.first().map(Some))
         else {
             return Err(name(Error::invalid(
-                "rows are appended to datasets without a bound along the first dimension",
+                "cannot append rows: the first dimension of the dataset must be unlimited",
             )));
         };
         let row = known
@@ -501,7 +501,8 @@ impl LogWriter {
             .filter(|row| *row > 0 && (bytes.len() as u64).is_multiple_of(*row))
             .map(|row| bytes.len() as u64 / row);
         let Some(rows) = rows else {
-            return Err(name(Error::invalid(format!("{} bytes are no whole rows of {row:?}", bytes.len()))));
+            let (length, row) = (bytes.len(), row.unwrap_or(0));
+            return Err(name(Error::invalid(format!("{length} bytes are not whole rows of {row} bytes"))));
         };
         if rows == 0 {
             return Ok(());
@@ -511,10 +512,10 @@ impl LogWriter {
         if first.checked_add(known.appended).and_then(|end| end.checked_add(rows)).is_none() {
             return Err(name(Error::limit("more than 2^64 rows")));
         }
-        let looks = self.0.options.statistics.then_some(known.looks);
+        let format = self.0.options.statistics.then_some(known.format);
         match known.table_index(std::slice::from_ref(&slab)) {
             Some(table) => self.put_rows(&mut state, (dataset, table), &slab, true, bytes)?,
-            None => self.put_record(&mut state, dataset, Body::Append(slab.clone()), bytes, looks)?,
+            None => self.put_record(&mut state, dataset, Body::Append(slab.clone()), bytes, format)?,
         }
         if let Some(known) = state.datasets.get_mut(dataset as usize) {
             known.appended += rows;
@@ -570,10 +571,13 @@ impl LogWriter {
         let max = &known.definition.max;
         let within = dims.iter().zip(max).all(|(dim, max)| max.is_none_or(|max| *dim <= max));
         if dims.len() != known.dims.len() || !within {
-            return Err(name(Error::invalid(format!("an extent of {dims:?} where the largest is {max:?}"))));
+            let max: Vec<String> =
+                max.iter().map(|max| max.map_or_else(|| "unlimited".into(), |max| max.to_string())).collect();
+            let message = format!("cannot set the extent to {dims:?}: the maximum is [{}]", max.join(", "));
+            return Err(name(Error::invalid(message)));
         }
         Hyperslab::new(vec![0; dims.len()], dims).check(dims.len()).map_err(name)?;
-        // The present extent counts, too, where another writer may shrink the dataset meanwhile; once.
+        // The current extent is recorded, too (once): another writer may shrink the dataset in the meantime.
         if known.dims == dims && !known.written.is_empty() {
             return Ok(());
         }
@@ -597,7 +601,7 @@ impl LogWriter {
     pub fn hide(&self, writers: &[WriterId]) -> Result<()> {
         let mut state = self.state()?;
         if self.0.options.mode != Mode::Truncate {
-            return Err(Error::invalid("a writer that did not begin the file anew hides nobody"));
+            return Err(Error::invalid("only a writer that truncated the file can hide others"));
         }
         state.hidden.extend_from_slice(writers);
         let bytes: Vec<u8> = writers.iter().flat_map(|writer| writer.0).collect();
@@ -715,15 +719,15 @@ impl LogWriter {
         dataset: u32,
         body: Body,
         bytes: &[u8],
-        looks: Option<NumberFormat>,
+        format: Option<NumberFormat>,
     ) -> Result<()> {
         state.now = body.is_of_dataset().then_some(dataset);
         self.settle_rows(state, dataset, &body)?;
         self.write_full_zones(state, dataset)?;
         let checksum = self.0.options.checksum || matches!(body, Body::Image);
-        let cut = looks.and_then(|_| state.dataset(dataset).ok()?.zone_pattern(&body, bytes.len() as u64));
-        let mut pass = Pass::new(checksum && !bytes.is_empty(), looks).with_zones(cut);
-        let wants = looks.is_some_and(NumberFormat::is_supported);
+        let cut = format.and_then(|_| state.dataset(dataset).ok()?.zone_pattern(&body, bytes.len() as u64));
+        let mut pass = Pass::new(checksum && !bytes.is_empty(), format).with_zones(cut);
+        let wants = format.is_some_and(NumberFormat::is_supported);
         let statistics = wants.then_some(Statistics::NONE);
         let mut record = Record { dataset, length: bytes.len() as u64, checksum: 0, statistics, body };
         if bytes.len() < MIN_DIRECT_BYTES {

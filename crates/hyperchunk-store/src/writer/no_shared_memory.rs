@@ -10,7 +10,7 @@ pub(crate) struct Buffer(std::convert::Infallible);
 
 impl Buffer {
     pub(crate) fn new(_: u64) -> Result<Self> {
-        Err(Error::unsupported("writing to shared memory first: there are pools of it on Linux only"))
+        Err(Error::unsupported("write buffers in shared memory are supported on Linux only"))
     }
 
     pub(crate) fn write(&mut self, _: &Arc<File>, _: &Path, _: u64, _: &[u8]) -> Result<()> {

@@ -147,12 +147,12 @@ impl Findings {
         let mut cursor = Cursor::new(bytes, "page of results", 0);
         let (analysis, flags) = (AnalysisId(cursor.array()?), cursor.u8()?);
         if flags > 3 {
-            return Err(cursor.error(format!("flags {flags:#x}")));
+            return Err(cursor.error(format!("unknown flags {flags:#x}")));
         }
         let merged = if flags & 1 == 0 { None } else { Some(Pairs::decode(read_limited(&mut cursor)?)?) };
         let many = number(&mut cursor)?;
         if many > crate::MAX_PAGE_ENTRIES {
-            return Err(cursor.error(format!("{many} entries")));
+            return Err(cursor.error(format!("a page of {many} entries")));
         }
         let mut entries = Vec::new();
         for _ in 0..many {
@@ -171,7 +171,7 @@ impl Findings {
             entries.push(Entry { slab, appended: flags & 2 != 0, found });
         }
         if cursor.left() > 0 {
-            return Err(cursor.error(format!("{} bytes too many", cursor.left())));
+            return Err(cursor.error(format!("{} bytes after the last entry", cursor.left())));
         }
         Ok(Self { analysis, ends: flags & 2 != 0, merged, entries })
     }
@@ -190,7 +190,7 @@ impl Announcement {
     /// Corrupt.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let Some((id, record)) = bytes.split_first_chunk() else {
-            return Err(Error::corrupt("a page that is too short to name an analysis"));
+            return Err(Error::corrupt("the page of an analysis is too short for its identity"));
         };
         Ok(Self { analysis: AnalysisId(*id), record: record.to_vec() })
     }
@@ -200,7 +200,7 @@ impl Announcement {
 fn read_limited<'a>(cursor: &mut Cursor<'a>) -> Result<&'a [u8]> {
     let bytes = blob(cursor)?;
     if bytes.len() > MAX_RESULT_BYTES {
-        return Err(Error::limit(format!("results of {} bytes", bytes.len())));
+        return Err(Error::limit(format!("results of {} bytes, more than {MAX_RESULT_BYTES}", bytes.len())));
     }
     Ok(bytes)
 }

@@ -1,4 +1,4 @@
-//! Shared objects of HDF5-UDF: they contain variables of the C++ library's types, which the program that
+//! Shared objects of HDF5-UDF. They contain variables of the C++ library's types, which the program that
 //! loads them has to fill.
 //!
 //! A `std::vector` of libstdc++ is three addresses: the first element, the end, and the end of the capacity.
@@ -37,7 +37,7 @@ impl LegacyObject {
             [c"dynamic_dataset", c"hdf5_udf_data", c"hdf5_udf_names", c"hdf5_udf_types", c"hdf5_udf_dims"]
                 .map(find);
         if [run, data, names, types, dims].iter().any(|symbol| symbol.is_null()) {
-            fail!(Failed, "the compiled form is no function of HDF5-UDF 2; attach its source anew")
+            fail!(Failed, "the compiled form is not a function of HDF5-UDF 2; attach its source again")
         }
         Ok(LegacyObject {
             // SAFETY: HDF5-UDF calls this symbol in the same way. A false object harms only this locked-down

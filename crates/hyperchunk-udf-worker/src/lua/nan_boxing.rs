@@ -1,7 +1,7 @@
-//! NaNs that LuaJIT cannot represent. It stores every value in the 64 bits of a double, and uses the NaNs
-//! whose first 17 bits are nearly all ones for `nil`, `false`, strings and so on. It assumes that numbers
-//! from C are not among them. A file may have any bits: erased memory is all ones. So inputs with such NaNs
-//! are copied, and these are replaced by ordinary NaNs of the same sign.
+//! NaNs that LuaJIT cannot represent, here called boxed NaNs. LuaJIT stores every value in the 64 bits of a
+//! double, and uses the NaNs whose first 17 bits are nearly all ones for `nil`, `false`, strings and so on.
+//! It assumes that numbers from C are not among them. A file may have any bits: erased memory is all ones. So
+//! inputs with boxed NaNs are copied, and these are replaced by ordinary NaNs of the same sign.
 
 use crate::fail;
 use hyperchunk_udf::datatype::{Datatype, ElementType};
@@ -13,8 +13,8 @@ const BLOCK_ELEMENTS: usize = 4096;
 /// Upper half, without the sign, from which a double may be another Lua value; the sign may change (`-x`).
 const MIN_BOXED_UPPER_HALF: u32 = 0x7ff9_0000;
 
-/// Returns whether a float becomes such a double: it keeps its first mantissa bits, and the conversion sets
-/// the first of these.
+/// Returns whether a float becomes a boxed NaN when it is converted to a double: the conversion keeps the
+/// first mantissa bits, and sets the first of these.
 fn is_boxed_float(bits: u32) -> bool {
     const INFINITY_BITS: u32 = 0x7f80_0000;
     const FIRST_MANTISSA_BIT: u32 = 0x0040_0000;
@@ -24,7 +24,8 @@ fn is_boxed_float(bits: u32) -> bool {
         && (bare | FIRST_MANTISSA_BIT).cast_signed() >= 0x7fc8_0000
 }
 
-/// Returns whether a double is one, or becomes one by arithmetic, which sets the first mantissa bit of a NaN.
+/// Returns whether a double is a boxed NaN, or becomes one by arithmetic, which sets a NaN's first mantissa
+/// bit.
 fn is_boxed_double(bits: u64) -> bool {
     const FIRST_MANTISSA_BIT: u32 = 0x0008_0000;
     let bare = (bits >> 32) as u32 & (u32::MAX >> 1);
@@ -39,7 +40,7 @@ fn double(bytes: &[u8; 8]) -> u64 {
     u64::from_ne_bytes(*bytes)
 }
 
-/// Returns whether a datatype contains a number of a wanted type: as itself, in an array, in a member.
+/// Returns whether a datatype is, or contains in arrays or members, a number of a wanted type.
 pub(super) fn holds(datatype: &Datatype, wanted: &dyn Fn(ElementType) -> bool) -> bool {
     match datatype {
         Datatype::Compound(compound) => compound.members().iter().any(|m| holds(&m.datatype, wanted)),
@@ -53,7 +54,7 @@ pub(super) fn has_floats(datatype: &Datatype) -> bool {
     holds(datatype, &|number| matches!(number, ElementType::Float32 | ElementType::Float64))
 }
 
-/// Returns whether contiguous elements contain such a NaN.
+/// Returns whether contiguous elements contain a boxed NaN.
 pub(super) fn has_boxed_nans(datatype: &Datatype, bytes: &[u8]) -> bool {
     match (datatype, datatype.flat_number()) {
         (_, Some(ElementType::Float32)) => {
@@ -79,7 +80,7 @@ pub(super) fn has_boxed_nans(datatype: &Datatype, bytes: &[u8]) -> bool {
     }
 }
 
-/// Replaces such NaNs by ordinary ones.
+/// Replaces boxed NaNs by ordinary ones.
 fn canonicalize_in_place(datatype: &Datatype, bytes: &mut [u8]) {
     match (datatype, datatype.flat_number()) {
         (_, Some(ElementType::Float32)) => {
@@ -107,17 +108,18 @@ fn canonicalize_in_place(datatype: &Datatype, bytes: &mut [u8]) {
     }
 }
 
-/// Copies elements with such NaNs replaced by ordinary ones, with sufficient alignment for any element.
+/// Copies elements to `copy`, with boxed NaNs replaced by ordinary ones, and returns the copy's address,
+/// which is aligned for any element.
 ///
 /// # Errors
-/// `Failed` if there is no memory for it.
+/// `Failed` if there is no memory for the copy.
 pub(super) fn canonicalize(datatype: &Datatype, bytes: &[u8], copy: &mut Vec<u64>) -> Result<*mut u8> {
     copy.clear();
     let words = bytes.len().div_ceil(8);
     if copy.try_reserve_exact(words).is_err() {
         fail!(
             Failed,
-            "no memory for a copy of an input that has NaNs which Lua cannot take ({} bytes)",
+            "no memory for a copy of an input with NaNs that LuaJIT cannot represent ({} bytes)",
             bytes.len()
         )
     }

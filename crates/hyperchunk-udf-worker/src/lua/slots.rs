@@ -105,7 +105,8 @@ impl Slots {
         }
     }
 
-    /// Checks the `data` of a slot, and replaces it by a copy if needed, so that Lua may read it.
+    /// Checks the elements of a slot, and replaces them by a copy if they have boxed NaNs, so that Lua may
+    /// read them.
     ///
     /// # Errors
     /// `Failed` if there is no memory for a copy.

@@ -108,7 +108,7 @@ pub(super) struct Scope {
     depth: usize,
 }
 
-/// Source of a plan's numbers.
+/// Values that a plan's expressions read.
 pub(super) trait Source {
     /// Returns the numbers of a list.
     fn list(&self, list: &List) -> Result<&[u64]>;
@@ -122,15 +122,12 @@ impl Expression {
     fn new(node: Node, number: Number, line: u32) -> Result<Self> {
         let height = node.height() + 1;
         if height > MAX_HEIGHT {
-            fail!(
-                Limit,
-                "line {line}: an expression of more than {MAX_HEIGHT} operations on each other's results"
-            )
+            fail!(Limit, "line {line}: an expression with more than {MAX_HEIGHT} nested operations")
         }
         Ok(Expression { node, number, line, height })
     }
 
-    /// Returns its value if it depends on no datasets or variables.
+    /// Returns the expression's value if it depends on no dataset and no variable.
     pub(super) fn constant(&self) -> Option<Value> {
         struct NoSource;
         impl Source for NoSource {
@@ -147,18 +144,18 @@ impl Expression {
         self.value(&NoSource).ok()
     }
 
-    /// Converts it to another type.
+    /// Adds a conversion to another type.
     pub(super) fn into_number(self, number: Number) -> Result<Expression> {
         let line = self.line;
         Expression::new(Node::Cast(Box::new(self)), number, line)
     }
 
-    /// Returns its line.
+    /// Returns the expression's line in the source.
     pub(super) fn line(&self) -> u32 {
         self.line
     }
 
-    /// Evaluates it.
+    /// Evaluates the expression.
     ///
     /// # Errors
     /// `Syntax`, with the line: operations that are undefined in C++, and indices out of range.
@@ -177,7 +174,7 @@ impl Expression {
                     Some(&number) => Value::integer(Number::UnsignedLong, i128::from(number)),
                     None => fail!(
                         Syntax,
-                        "line {line}: an index outside: the dataset has {} dimensions",
+                        "line {line}: an index out of range: the dataset has {} dimensions",
                         numbers.len()
                     ),
                 }

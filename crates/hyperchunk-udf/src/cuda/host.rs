@@ -1,4 +1,4 @@
-//! Translation of `dynamic_dataset` into launches: it never runs.
+//! Translation of `dynamic_dataset` into a list of kernel launches; the function itself never runs.
 
 mod launch;
 
@@ -115,9 +115,9 @@ impl Parser<'_> {
             return Ok(());
         }
         let Some(first) = cursor.peek(0) else { return Ok(()) };
-        let behind = cursor.peek(1).map_or("", |t| t.text);
+        let following = cursor.peek(1).map_or("", |t| t.text);
         match first.text {
-            "return" if behind == ";" && cursor.peek(2).is_none() => {
+            "return" if following == ";" && cursor.peek(2).is_none() => {
                 cursor.next();
                 cursor.need(";")
             }
@@ -139,14 +139,14 @@ impl Parser<'_> {
             ),
             word if word.starts_with("cuda") => fail!(
                 Unsupported,
-                "line {line}: {} is not translated: memory, copies and streams are Hyperchunk's affair here; {ADVICE}",
+                "line {line}: {} is not translated: Hyperchunk itself manages memory, copies and streams; {ADVICE}",
                 escape(word, 80)
             ),
-            _ if first.kind == Kind::Word && behind == "(" => {
+            _ if first.kind == Kind::Word && following == "(" => {
                 fail!(Unsupported, "line {line}: {} is not translated; {ADVICE}", escape(first.text, 80))
             }
             _ if first.kind == Kind::Word || first.kind == Kind::Unknown => self.declaration(cursor),
-            _ => fail!(Syntax, "line {line}: {} is not understood here; {ADVICE}", cursor.describe_next()),
+            _ => fail!(Syntax, "line {line}: unexpected {}; {ADVICE}", cursor.describe_next()),
         }
     }
 
@@ -168,7 +168,7 @@ impl Parser<'_> {
 
     fn declare(&mut self, name: &str, kind: VariableKind, constant: bool, line: u32) -> Result<usize> {
         if self.scope.find(name).is_some() || Number::is_word(name) || name == "lib" {
-            fail!(Syntax, "line {line}: {} is there already", escape(name, 80))
+            fail!(Syntax, "line {line}: {} is already declared", escape(name, 80))
         }
         self.scope.variables.push(Variable { name: name.to_owned(), kind, constant });
         Ok(self.scope.variables.len() - 1)
@@ -207,7 +207,7 @@ impl Parser<'_> {
             if base != datatype.base {
                 fail!(
                     Syntax,
-                    "line {line}: {} is {} and lib.getData gives {} *",
+                    "line {line}: {} has type {}, but lib.getData returns {} *",
                     escape(name, 80),
                     datatype.spelling(),
                     base.spelling()
@@ -235,7 +235,11 @@ impl Parser<'_> {
                 cursor.need(end)?;
                 value
             } else {
-                fail!(Syntax, "line {line}: {} gets no value; write it here, {ADVICE}", escape(name, 80))
+                fail!(
+                    Syntax,
+                    "line {line}: {} has no initial value; give it one here, {ADVICE}",
+                    escape(name, 80)
+                )
             };
             let index = self.declare(name, VariableKind::Number(number), constant, line)?;
             self.host.statements.push(Statement::Number(index, value.into_number(number)?));
@@ -251,7 +255,7 @@ impl Parser<'_> {
         if !cursor.is_word("lib") {
             fail!(
                 Syntax,
-                "line {line}: an address is what lib.getData gives, and here is {}; {ADVICE}",
+                "line {line}: expected a call of lib.getData, got {}; {ADVICE}",
                 cursor.describe_next()
             )
         }
@@ -261,7 +265,10 @@ impl Parser<'_> {
                 Ok((name, base))
             }
             LibResult::List(_) => {
-                fail!(Syntax, "line {line}: an address is what lib.getData gives; {ADVICE}")
+                fail!(
+                    Syntax,
+                    "line {line}: expected a call of lib.getData, which returns a pointer; {ADVICE}"
+                )
             }
         }
     }
@@ -376,7 +383,7 @@ impl Parser<'_> {
         if constant || !cursor.take("=") {
             fail!(
                 Unsupported,
-                "line {line}: of {}, only `{0} = …` is translated, where it is a number or a dim3 and not constant; {ADVICE}",
+                "line {line}: {}: only `{0} = …` is translated, and only for a number or dim3 that is not constant; {ADVICE}",
                 escape(word, 80)
             )
         }

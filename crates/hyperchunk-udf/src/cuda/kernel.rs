@@ -6,9 +6,9 @@ use super::types::Number;
 use crate::error::{Result, fail};
 use crate::escape::escape;
 
-/// Maximum number of a kernel's parameters.
+/// Maximum number of parameters of a kernel.
 const MAX_PARAMETERS: usize = 256;
-/// Maximum number of a source's kernels.
+/// Maximum number of kernels in a source.
 const MAX_KERNELS: usize = 256;
 /// Ignored words before or after a type.
 const QUALIFIERS: [&str; 4] = ["__restrict__", "__restrict", "restrict", "register"];
@@ -40,7 +40,7 @@ pub(super) struct Type {
     pub(super) base: Base,
     /// Set for a pointer to such elements.
     pub(super) pointer: bool,
-    /// Set if these may not be written.
+    /// Set if the elements may not be written.
     pub(super) constant: bool,
 }
 
@@ -110,7 +110,7 @@ pub(super) fn find<'t, 'a>(tokens: &'t [Token<'a>]) -> Result<Declarations<'t, '
                     if known {
                         fail!(
                             Syntax,
-                            "line {}: there are two kernels called {}; give them names of their own",
+                            "line {}: there are two kernels called {}; give them different names",
                             kernel.line,
                             escape(&kernel.name, 80)
                         )
@@ -146,7 +146,7 @@ pub(super) fn find<'t, 'a>(tokens: &'t [Token<'a>]) -> Result<Declarations<'t, '
             }
             (Kind::Op, "}") => {
                 if open.pop().is_none() {
-                    fail!(Syntax, "line {}: a }} that closes nothing", token.line)
+                    fail!(Syntax, "line {}: unmatched }}", token.line)
                 }
                 cursor.next();
                 first = cursor.at();
@@ -285,7 +285,7 @@ fn threads(cursor: &mut Cursor<'_, '_>) -> Result<Vec<u32>> {
     if product > 1024 || numbers.get(2).is_some_and(|&z| z > 64) {
         fail!(
             Syntax,
-            "line {line}: no more than 1024 threads are in a block, and 64 along the third dimension"
+            "line {line}: a block has at most 1024 threads, and at most 64 along the third dimension"
         )
     }
     Ok(numbers)
@@ -345,14 +345,14 @@ fn parameter(tokens: &[Token<'_>], kernel: u32) -> Result<Parameter> {
     if !cursor.ends() {
         fail!(
             Syntax,
-            "line {line}: a parameter of a kernel is a number, an address of elements, or a Region, and nothing follows its name: here {} does",
+            "line {line}: a parameter of a kernel is a number, a pointer to elements or a Region, then its name: unexpected {}",
             cursor.describe_next()
         )
     }
     Ok(Parameter { dataset, name, datatype, line })
 }
 
-/// Parses a type, as far as supported for kernels' parameters and our variables.
+/// Parses a type that kernels' parameters and variables of `dynamic_dataset` may have.
 pub(super) fn parse_type(cursor: &mut Cursor<'_, '_>) -> Result<Type> {
     let line = cursor.line();
     let (mut words, mut constant, mut other) = (Vec::new(), false, None::<String>);
@@ -372,7 +372,7 @@ pub(super) fn parse_type(cursor: &mut Cursor<'_, '_>) -> Result<Type> {
             "std" | "struct" => {}
             word if QUALIFIERS.contains(&word) => {}
             word if Number::is_word(word) => words.push(word),
-            "volatile" => fail!(Syntax, "line {line}: volatile is not possible here"),
+            "volatile" => fail!(Syntax, "line {line}: volatile is not supported here"),
             word if words.is_empty() && other.is_none() => other = Some(word.to_owned()),
             _ => break,
         }
@@ -390,7 +390,7 @@ pub(super) fn parse_type(cursor: &mut Cursor<'_, '_>) -> Result<Type> {
         cursor.next();
     }
     if cursor.is("*") || cursor.is("&") {
-        fail!(Syntax, "line {line}: an address of an address, or a reference, cannot be given to a kernel")
+        fail!(Syntax, "line {line}: a pointer to a pointer, or a reference, cannot be passed to a kernel")
     }
     Ok(Type { base, pointer, constant })
 }

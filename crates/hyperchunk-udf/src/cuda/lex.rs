@@ -1,7 +1,7 @@
 //! Lexer for CUDA sources, with expansion of simple macros.
 //!
-//! Only the signatures of kernels and `dynamic_dataset` are examined; the compiler checks that it sees the
-//! same there. Text under `#if` is read as if every condition held.
+//! Only the signatures of kernels and `dynamic_dataset` are examined. Static assertions make the compiler
+//! check that it sees the same signatures. Text under `#if` is read as if every condition held.
 
 use crate::error::{Result, fail};
 use std::collections::HashMap;
@@ -12,7 +12,7 @@ const MAX_TOKENS: usize = 1 << 20;
 /// Maximum nesting of macros.
 const MAX_NESTING: usize = 16;
 /// Words with a special meaning, which no macro may replace.
-const OURS: [&str; 5] = ["DATASET", "THREADS", "__global__", "dynamic_dataset", "lib"];
+const RESERVED_WORDS: [&str; 5] = ["DATASET", "THREADS", "__global__", "dynamic_dataset", "lib"];
 /// Headers of the host that the run-time compiler lacks; their supported parts are built in.
 const HOST_HEADERS: [&str; 28] = [
     "algorithm",
@@ -68,7 +68,7 @@ pub(super) struct Token<'a> {
     pub(super) kind: Kind,
     pub(super) text: &'a str,
     pub(super) line: u32,
-    /// Start in the source; in an expanded macro, the place of use.
+    /// Start in the source; in an expanded macro, the start of its use.
     pub(super) start: usize,
     pub(super) end: usize,
     /// Set for tokens from a macro.
@@ -92,7 +92,7 @@ struct Macro<'a> {
 /// Splits `source` into tokens.
 ///
 /// # Errors
-/// `Syntax` for unclosed brackets, comments and strings; `Limit`.
+/// `Syntax` for unclosed comments and strings and for macros with reserved names; `Limit`.
 pub(super) fn lex(source: &str) -> Result<LexedSource<'_>> {
     let mut lexer =
         Lexer { source, at: 0, line: 1, macros: HashMap::new(), conditions: 0, dropped: Vec::new() };
@@ -100,7 +100,7 @@ pub(super) fn lex(source: &str) -> Result<LexedSource<'_>> {
     let mut fresh = true;
     while let Some(byte) = lexer.skip_blanks(&mut fresh)? {
         if raw.len() >= MAX_TOKENS {
-            fail!(Limit, "the source has more than {MAX_TOKENS} words")
+            fail!(Limit, "the source has more than {MAX_TOKENS} tokens")
         }
         if byte == b'#' && fresh {
             lexer.directive()?;
@@ -124,7 +124,7 @@ fn replace<'a>(
     to: &mut Vec<Token<'a>>,
 ) -> Result<()> {
     if to.len() >= MAX_TOKENS || nesting > MAX_NESTING {
-        fail!(Limit, "line {}: the macros of this source are too large, or stand for themselves", used.line)
+        fail!(Limit, "line {}: the macros of this source are too large or recursive", used.line)
     }
     match macros.get(token.text).filter(|_| token.kind == Kind::Word) {
         None => {
@@ -358,13 +358,8 @@ impl<'a> Lexer<'a> {
         let Some((name, body)) = tokens.split_first().filter(|(name, _)| name.kind == Kind::Word) else {
             return Ok(());
         };
-        if OURS.contains(&name.text) {
-            fail!(
-                Syntax,
-                "line {}: {} is Hyperchunk's own word; call the macro otherwise",
-                name.line,
-                name.text
-            )
+        if RESERVED_WORDS.contains(&name.text) {
+            fail!(Syntax, "line {}: {} is reserved for Hyperchunk; rename the macro", name.line, name.text)
         }
         // A parenthesis directly after the name makes it a function-like macro.
         let is_function = body.first().is_some_and(|t| t.text == "(" && t.start == name.end);

@@ -1,9 +1,10 @@
 //! CUDA sources: kernels and their launches.
 //!
-//! A source is either a single kernel, whose parameters say what they are bound to, or in HDF5-UDF's form:
-//! kernels and a `dynamic_dataset` that launches them, which is translated and never runs. Both become a
-//! [`Plan`], made again from the source for each block. The kernels are compiled to PTX when the function is
-//! attached ([`Program::assemble`]); the compiler checks that their parameters are as parsed here.
+//! A source is either a single kernel, whose parameters are bound to datasets by their names or by `DATASET`,
+//! or has HDF5-UDF's form: kernels and a `dynamic_dataset` that launches them, which is translated and never
+//! runs. Both become a [`Plan`], made again from the source for each block. The kernels are compiled to PTX
+//! when the function is attached ([`Program::assemble`]); the compiler checks that their parameters are as
+//! parsed here.
 //!
 //! No code of a source runs in this module, and every source ends in a plan or an error: sizes, depths and
 //! counts are bounded.
@@ -151,7 +152,7 @@ impl Program {
             if !fits {
                 fail!(
                     Syntax,
-                    "line {line}: {:?} has elements of type {} ({declared} in C++), and the source takes them for {}",
+                    "line {line}: {:?} has elements of type {} ({declared} in C++), but the source declares {}",
                     escape(name, 80),
                     escape(&dataset.datatype.name(), 200),
                     escape(&base.spelling(), 80)
@@ -214,7 +215,7 @@ impl Program {
         for instance in &self.instances {
             let parameters: Vec<_> = instance.parameters.iter().map(Type::spelling).collect();
             text.push_str(&format!(
-                "static_assert(hyperchunk::same<decltype(&{}), void (*)({})>::value, \"the parameters of a kernel are not what they seem: write their types without macros and names of your own\");\n",
+                "static_assert(hyperchunk::same<decltype(&{}), void (*)({})>::value, \"the compiler sees other parameters of a kernel: write their types without macros and names of your own\");\n",
                 instance.expression,
                 parameters.join(", ")
             ));
@@ -236,14 +237,14 @@ impl Program {
     }
 }
 
-/// Returns the dataset called `name`, and its number.
+/// Returns the dataset called `name`, and its index.
 fn find<'d, 'a>(datasets: &'d [Dataset<'a>], name: &str) -> Result<(usize, &'d Dataset<'a>)> {
     let wanted = normal_name(name);
     let found = datasets.iter().enumerate().find(|(_, d)| normal_name(d.name) == wanted);
     found.ok_or_else(|| {
         Error::new(
             ErrorKind::Invalid,
-            format!("the source names {:?}, and the record does not", escape(name, 80)),
+            format!("the source uses {:?}, which is not in the record", escape(name, 80)),
         )
     })
 }
@@ -266,7 +267,7 @@ fn check_size(instance: &Instance) -> Result<()> {
     if bytes > MAX_PARAMETER_BYTES {
         fail!(
             Limit,
-            "line {}: the parameters of {name} have {bytes} bytes, and {MAX_PARAMETER_BYTES} are possible; a Region has {REGION_BYTES}",
+            "line {}: the parameters of {name} have {bytes} bytes, over the limit of {MAX_PARAMETER_BYTES}; a Region has {REGION_BYTES}",
             instance.line
         )
     }
@@ -283,7 +284,7 @@ fn single_kernel_program(kernels: &[Kernel]) -> Result<Program> {
         ),
         [first, second, ..] => fail!(
             Syntax,
-            "line {}: a source without dynamic_dataset has one kernel, and here are {} and {}; make functions that a kernel calls `__device__`, or write dynamic_dataset with the launches",
+            "line {}: expected one kernel in a source without dynamic_dataset, got {} and {}; make functions that a kernel calls `__device__`, or write dynamic_dataset with the launches",
             second.line,
             escape(&first.name, 80),
             escape(&second.name, 80)
@@ -293,7 +294,7 @@ fn single_kernel_program(kernels: &[Kernel]) -> Result<Program> {
     if !kernel.template.is_empty() {
         fail!(
             Syntax,
-            "line {}: {name} is a template, of which nobody says with what; write its types, or dynamic_dataset with the launch",
+            "line {}: {name} is a template without arguments; write its types, or dynamic_dataset with the launch",
             kernel.line
         )
     }
@@ -306,7 +307,7 @@ fn single_kernel_program(kernels: &[Kernel]) -> Result<Program> {
             (None, Some(name)) => Ok(name.to_owned()),
             (None, None) => fail!(
                 Syntax,
-                "line {line}: a parameter of {name} has no name; it is that of a dataset, or DATASET(\"bands/NIR\") stands before it"
+                "line {line}: a parameter of {name} has no name; give it that of a dataset, or write DATASET(\"bands/NIR\") before it"
             ),
         };
         let binding = match (&parameter.datatype.base, parameter.datatype.pointer) {
@@ -326,7 +327,7 @@ fn single_kernel_program(kernels: &[Kernel]) -> Result<Program> {
             }
             _ => fail!(
                 Syntax,
-                "line {line}: {} of {name} is bound to nothing: a parameter is `const float *NIR` (an input), `float *NDVI` (an output), `size_t count` or `Region NIR_region`; other numbers are for dynamic_dataset",
+                "line {line}: {} of {name} is bound to no dataset: a parameter is `const float *NIR` (an input), `float *NDVI` (an output), `size_t count` or `Region NIR_region`; other numbers need dynamic_dataset",
                 own.map_or("a parameter".to_owned(), |own| escape(own, 80))
             ),
         };

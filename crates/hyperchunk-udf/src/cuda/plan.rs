@@ -12,14 +12,14 @@ use crate::stub::MAX_RANK;
 /// Shared memory in bytes that every GPU provides a block.
 const MAX_SHARED_BYTES: u64 = 48 << 10;
 
-/// Launches in order.
+/// Launches of a source, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
     /// Launches.
     pub steps: Vec<Step>,
 }
 
-/// Launch.
+/// Launch of a kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
     /// Index of the kernel in the program.
@@ -36,10 +36,10 @@ pub struct Step {
     pub line: u32,
 }
 
-/// Argument.
+/// Argument of a launch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KernelArgument {
-    /// Address of the elements of the dataset with this number.
+    /// Address of the elements of the dataset with this index.
     Address(usize),
     /// Number or structure, in the parameter's representation.
     Bytes(Vec<u8>),
@@ -71,7 +71,7 @@ impl Step {
         if threads == 0 || threads > 1024 || self.block[2] > 64 {
             fail!(
                 Syntax,
-                "line {line}: blocks of {:?} threads: a GPU has 1 to 1024 in a block, and 64 along z",
+                "line {line}: a block of {:?} threads: a GPU allows 1 to 1024 in a block, and at most 64 along z",
                 self.block
             )
         }
@@ -79,14 +79,14 @@ impl Step {
         if [x, y, z].contains(&0) || x > i32::MAX.cast_unsigned() || y > 65535 || z > 65535 {
             fail!(
                 Syntax,
-                "line {line}: a grid of {:?} blocks: a GPU has 1 to 2147483647 along x, and to 65535 along y and z; attaching with `--chunks` makes grids smaller",
+                "line {line}: a grid of {:?} blocks: a GPU allows 1 to 2147483647 along x, and 1 to 65535 along y and z; attaching with `--chunks` makes grids smaller",
                 self.grid
             )
         }
         if u64::from(self.shared) > MAX_SHARED_BYTES {
             fail!(
                 Syntax,
-                "line {line}: {} bytes of shared memory; every GPU has {MAX_SHARED_BYTES}",
+                "line {line}: {} bytes of shared memory are too many: every GPU has {MAX_SHARED_BYTES}",
                 self.shared
             )
         }
@@ -94,7 +94,8 @@ impl Step {
     }
 }
 
-/// Makes a grid over all elements, or over the last dimensions.
+/// Plans a launch with one thread for each element of the output, in a grid of one dimension or, if `threads`
+/// has two or three numbers, over the output's dimensions.
 fn plan_kernel(threads: &[u32], bindings: &[Binding], line: u32, datasets: &[Dataset<'_>]) -> Result<Step> {
     let mut outputs = datasets.iter().filter(|d| d.output);
     let Some(output) = outputs.next() else { fail!(Syntax, "line {line}: the kernel has no output") };
@@ -197,7 +198,7 @@ impl Values<'_> {
         match value.whole().and_then(|n| u32::try_from(n).ok()) {
             Some(extent) => Ok(extent),
             None => {
-                fail!(Syntax, "line {line}: a dim3 has numbers from 0 to 4294967295, and this is {value:?}")
+                fail!(Syntax, "line {line}: a dim3 has numbers from 0 to 4294967295, got {value:?}")
             }
         }
     }

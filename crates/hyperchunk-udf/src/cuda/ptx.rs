@@ -1,4 +1,4 @@
-//! Compiled form: PTX, preceded by a line for each kernel with its name in it.
+//! Compiled form: PTX, preceded by a line for each kernel with the kernel's name in the PTX.
 //!
 //! It is read as text, to check that it contains the kernels of the source with the parameters of the launch
 //! plan. Their code is left to the driver.
@@ -7,7 +7,7 @@ use super::Program;
 use crate::error::{Error, ErrorKind, Result, fail};
 use crate::escape::escape;
 
-/// Prefix of the line of a kernel.
+/// Prefix of a line that names a kernel.
 const MARK: &str = "// hyperchunk kernel ";
 /// Minimum compute capability.
 const MIN_COMPUTE_CAPABILITY: u32 = 70;
@@ -48,7 +48,7 @@ pub fn target(object: &[u8]) -> Result<String> {
     let digits: String = machine.unwrap_or_default().chars().take_while(char::is_ascii_digit).collect();
     let target = format!("ptx/compute_{digits}");
     if !is_target(&target) {
-        fail!(Failed, "the compiler made no PTX for compute_{MIN_COMPUTE_CAPABILITY} or newer")
+        fail!(Failed, "the compiler produced no PTX for compute_{MIN_COMPUTE_CAPABILITY} or newer")
     }
     Ok(target)
 }
@@ -66,7 +66,7 @@ impl Program {
     /// Returns the compiled form after checking that it has this program's kernels with their parameters.
     ///
     /// # Errors
-    /// `Invalid` if it does not, or is not PTX.
+    /// `Invalid` if it does not match or is not PTX, `Limit` if it is too large.
     pub fn ptx(&self, object: &[u8]) -> Result<Ptx> {
         let wrong = |what: String| {
             Error::new(ErrorKind::Invalid, format!("the compiled form {what}; attach the function again"))
@@ -75,7 +75,7 @@ impl Program {
             fail!(Limit, "the PTX has more than {} MiB", MAX_PTX_BYTES >> 20)
         }
         let text = std::str::from_utf8(object).ok().filter(|text| !text.contains('\0'));
-        let Some(text) = text else { return Err(wrong("is no PTX".into())) };
+        let Some(text) = text else { return Err(wrong("is not PTX".into())) };
         let names: Vec<_> = text
             .lines()
             .map_while(|line| line.strip_prefix(MARK))
@@ -112,8 +112,8 @@ fn entry(text: &str, name: &str) -> Option<Vec<usize>> {
         return None;
     }
     for (at, found) in text.match_indices(".entry") {
-        let behind = text.get(at + found.len()..)?.trim_start();
-        let Some(rest) = behind.strip_prefix(name).filter(|rest| !rest.starts_with(is_name)) else {
+        let after = text.get(at + found.len()..)?.trim_start();
+        let Some(rest) = after.strip_prefix(name).filter(|rest| !rest.starts_with(is_name)) else {
             continue;
         };
         let rest = rest.trim_start();

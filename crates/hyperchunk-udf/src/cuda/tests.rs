@@ -77,7 +77,7 @@ fn listing_5_of_the_paper_becomes_one_launch() {
         program.check(&datasets(&["NDVI", "Red", "NIR"], &float, &[2], &[0])).unwrap_err().to_string();
     assert!(
         error.contains(
-            "line 14: \"NDVI\" has elements of type float (float in C++), and the source takes them for int"
+            "line 14: \"NDVI\" has elements of type float (float in C++), but the source declares int"
         ),
         "{error}"
     );
@@ -218,17 +218,17 @@ fn what_is_not_translated_says_where_and_what_to_do() {
     check("for (int i = 0; i < 3; i++) k<<<1, 1>>>(a, i);", "line 10: `for` is not translated");
     check("if (a) {}", "write the kernel alone");
     check("float *b; cudaMalloc(&b, 100);", "= is missing before `;`");
-    check("cudaMalloc(&b, 100);", "cudaMalloc is not translated: memory, copies and streams");
+    check("cudaMalloc(&b, 100);", "cudaMalloc is not translated: Hyperchunk itself manages");
     check("k<<<1, 1>>>(a, a[0]);", "are on the GPU, where only kernels see them");
-    check("k<<<1, 1>>>(a);", "k takes 2 arguments, and 1 are given");
-    check("k<<<1, 1>>>(3, a);", "k takes int * where it is given a number");
-    check("k<<<1, 1, 0, 1>>>(a, 3);", "all kernels go to one stream");
+    check("k<<<1, 1>>>(a);", "k takes 2 arguments, got 1");
+    check("k<<<1, 1>>>(3, a);", "k expects int *, got a number");
+    check("k<<<1, 1, 0, 1>>>(a, 3);", "the only stream is 0");
     check("other<<<1, 1>>>(a);", "there is no kernel other; there are k, t");
     check(
         "auto f = lib.getData<float>(\"f\"); k<<<1, 1>>>(f, 1);",
         "elements of type float, and k takes int * there",
     );
-    check("t<<<1, 1>>>(a);", "write what T of t is: t<float>");
+    check("t<<<1, 1>>>(a);", "cannot deduce T of t; write t<float>");
     check("int n = N; k<<<1, 1>>>(a, n);", "N is a macro that is defined under a condition");
     check("int n = TWICE(2); k<<<1, 1>>>(a, n);", "TWICE is a macro");
     check("auto s = lib.connect(\"a:1\");", "a kernel has no connections");
@@ -237,8 +237,8 @@ fn what_is_not_translated_says_where_and_what_to_do() {
     check("auto s = lib.getData<int>(name);", "a dataset's name has to be a string here, and not `name`");
     check("auto s = lib.getData(\"a\");", "write the type of the elements");
     check("const int n = 3; n = 4;", "only `n = …` is translated");
-    check("int n; k<<<1, 1>>>(a, n);", "n gets no value");
-    check("int n = m;", "m is not known here");
+    check("int n; k<<<1, 1>>>(a, n);", "n has no initial value");
+    check("int n = m;", "m is not declared");
     check("int n = 3", "; is missing before the end");
 }
 
@@ -255,23 +255,23 @@ fn kernels_that_cannot_be_bound_say_why() {
         assert!(error.contains(expected), "{source}: {error}");
     };
     check("void f() {}", "the source has no kernel");
-    check("__global__ void a(int *x) {} __global__ void b(int *x) {}", "here are a and b");
+    check("__global__ void a(int *x) {} __global__ void b(int *x) {}", "got a and b");
     check("__global__ void a(int *x) {} __global__ void a(int *x) {}", "two kernels called a");
     check("template <typename T> __global__ void a(T *x) {}", "a is a template");
-    check("__global__ void a(int *x, int n) {}", "n of a is bound to nothing");
+    check("__global__ void a(int *x, int n) {}", "n of a is bound to no dataset");
     check("__global__ void a(int *x, Region r) {}", "call the Region of NIR NIR_region");
-    check("__global__ void a(int **x) {}", "an address of an address");
-    check("__global__ void a(int x[3]) {}", "nothing follows its name: here `[`");
+    check("__global__ void a(int **x) {}", "a pointer to a pointer");
+    check("__global__ void a(int x[3]) {}", "then its name: unexpected `[`");
     check("__global__ void a(DATASET(x) int *x) {}", "has to be a string");
     check("__global__ void a(DATASET(\"//\") int *x) {}", "cannot be the name of a dataset");
     check("__global__ void THREADS(0) a(int *x) {}", "write THREADS(256)");
-    check("__global__ void THREADS(512, 4) a(int *x) {}", "no more than 1024 threads");
+    check("__global__ void THREADS(512, 4) a(int *x) {}", "a block has at most 1024 threads");
     check("__global__ void a(int *x) {", "not closed");
-    check("#define THREADS 3\n__global__ void a(int *x) {}", "line 1: THREADS is Hyperchunk's own word");
-    check("#define A A\n__global__ void a(A *x) {}", "stand for themselves");
+    check("#define THREADS 3\n__global__ void a(int *x) {}", "line 1: THREADS is reserved for Hyperchunk");
+    check("#define A A\n__global__ void a(A *x) {}", "or recursive");
     check(
         "__global__ void a(const float *x, int *y, double *z, Region x_region, Region y_region, Region z_region, DATASET(\"x\") Region a, DATASET(\"x\") Region b, DATASET(\"x\") Region c, DATASET(\"x\") Region d, DATASET(\"x\") Region e) {}",
-        "4096 are possible",
+        "over the limit of 4096",
     );
 }
 
@@ -292,7 +292,7 @@ fn plans_that_no_gpu_can_launch_are_errors() {
     check("dim3(1, n), 32", "65535 along y");
     check("n - 100001, 32", "from 0 to 4294967295");
     check("1, 32, 50000", "every GPU has 49152");
-    check("n / (n - 100000), 32", "a division by zero");
+    check("n / (n - 100000), 32", "division by zero");
 }
 
 #[test]

@@ -26,7 +26,7 @@ use Number::{
     UnsignedLongLong, UnsignedShort,
 };
 
-/// Names of one word.
+/// Types that are named by one word.
 const NAMES: [(&str, Number); 17] = [
     ("bool", Bool),
     ("int8_t", SignedChar),
@@ -46,7 +46,7 @@ const NAMES: [(&str, Number); 17] = [
     ("float", Float),
     ("double", Double),
 ];
-/// Words that are combined to a type.
+/// Words that are combined to the name of a type.
 const PARTS: [&str; 6] = ["unsigned", "signed", "char", "short", "int", "long"];
 
 impl Number {

@@ -54,7 +54,7 @@ impl Binary {
     /// Returns the type of the result.
     pub(super) fn number(self, a: Number, b: Number, line: u32) -> Result<Number> {
         if self.needs_integers() && (a.is_float() || b.is_float()) {
-            fail!(Syntax, "line {line}: this operator is for integers")
+            fail!(Syntax, "line {line}: this operator needs integers")
         }
         Ok(if self.is_comparison() {
             Number::Bool
@@ -122,7 +122,7 @@ impl Value {
                 )]
                 let inside = whole >= low as f64 && whole < high as f64 + 1.0;
                 if !inside {
-                    fail!(Syntax, "line {line}: {value} is no {}", number.spelling())
+                    fail!(Syntax, "line {line}: {value} does not fit {}", number.spelling())
                 }
                 #[expect(clippy::cast_possible_truncation, reason = "inside the range")]
                 let whole = whole as i128;
@@ -140,7 +140,7 @@ impl Value {
         match (a.repr, b.repr) {
             (ValueRepr::Integer(a), ValueRepr::Integer(b)) => integers(operator, a, b, number, line),
             (ValueRepr::Float(a), ValueRepr::Float(b)) => floats(operator, a, b, common, line),
-            _ => fail!(Syntax, "line {line}: this operator is for integers"),
+            _ => fail!(Syntax, "line {line}: this operator needs integers"),
         }
     }
 
@@ -156,7 +156,7 @@ impl Value {
             ValueRepr::Integer(value) => {
                 Ok(Value::integer(self.number.promoted(), wrap_integer(!value, self.number.promoted())))
             }
-            ValueRepr::Float(_) => fail!(Syntax, "line {line}: ~ is for integers"),
+            ValueRepr::Float(_) => fail!(Syntax, "line {line}: ~ needs an integer"),
         }
     }
 
@@ -187,7 +187,7 @@ impl Value {
         }
     }
 
-    /// Returns the bytes of its representation.
+    /// Returns the bytes of the value in memory.
     pub(super) fn bytes(self) -> Vec<u8> {
         let size = self.number.size();
         match self.repr {
@@ -228,13 +228,13 @@ fn integers(operator: Binary, a: i128, b: i128, number: Number, line: u32) -> Re
     let value = match operator {
         // Products of unsigned numbers may overflow; the lost bits would be cut off anyway.
         Binary::Multiply => a.wrapping_mul(b),
-        Binary::Divide | Binary::Remainder if b == 0 => fail!(Syntax, "line {line}: a division by zero"),
+        Binary::Divide | Binary::Remainder if b == 0 => fail!(Syntax, "line {line}: division by zero"),
         Binary::Divide => a / b,
         Binary::Remainder => a % b,
         Binary::Add => a + b,
         Binary::Subtract => a - b,
         Binary::Left | Binary::Right if !(0..bits).contains(&b) => {
-            fail!(Syntax, "line {line}: a shift by {b} bits")
+            fail!(Syntax, "line {line}: undefined shift by {b} bits")
         }
         Binary::Left => a << b,
         Binary::Right => a >> b,
@@ -264,7 +264,7 @@ fn floats(operator: Binary, a: f64, b: f64, number: Number, line: u32) -> Result
         Binary::GreaterEqual => return Ok(Value::truth(a >= b)),
         Binary::Equal => return Ok(Value::truth(a == b)),
         Binary::NotEqual => return Ok(Value::truth(a != b)),
-        _ => fail!(Syntax, "line {line}: this operator is for integers"),
+        _ => fail!(Syntax, "line {line}: this operator needs integers"),
     };
     // One operation on two floats gives the same result in double, rounded once more.
     Value::float(Number::Double, value).to(number, line)

@@ -1,5 +1,5 @@
-//! Lowering of the PTX version. A compiler declares its newest version, which slightly older drivers reject;
-//! the text mostly needs only a version from years ago.
+//! Lowering of the PTX version. A compiler declares its newest version, which slightly older drivers reject,
+//! although the text mostly needs only a much older one.
 //!
 //! Source: *Parallel Thread Execution ISA*, "PTX ISA Notes" and "Target ISA Notes" of each instruction, and
 //! its release notes. Anything not in these lists may be newer, so that a text with it stays unchanged.
@@ -355,7 +355,7 @@ impl Scan<'_> {
         is_known_instruction(word)
     }
 
-    /// Returns whether it is a special register, or one that the text declares.
+    /// Returns whether `word` is a special register, or one that the text declares.
     fn is_known_register(&self, word: &str) -> bool {
         let name = word.trim_start_matches('%').split('.').next().unwrap_or_default();
         let letters = name.trim_end_matches(|c: char| c.is_ascii_digit());

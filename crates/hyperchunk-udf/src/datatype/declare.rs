@@ -11,7 +11,7 @@ pub fn declarations<'a>(slots: impl IntoIterator<Item = (&'a str, &'a Datatype)>
     declare(slots, false)
 }
 
-/// Returns the same for compilers with 4-byte addresses, those of WebAssembly: a variable-length string takes
+/// Returns the same for compilers with 4-byte addresses (WebAssembly's): a variable-length string takes
 /// 8 bytes there, too.
 pub(crate) fn declarations_for_wasm<'a>(
     slots: impl IntoIterator<Item = (&'a str, &'a Datatype)>,
@@ -35,7 +35,7 @@ fn declare<'a>(
     let mut writer = Writer { out: String::new(), taken: names.iter().cloned().collect(), is_wasm };
     let mut types = vec![String::new(); slots.len()];
     let mut known: HashMap<Datatype, String> = HashMap::new();
-    for ((&(_, datatype), name), &place) in sorted.into_iter().zip(names).zip(&order) {
+    for ((&(_, datatype), name), &index) in sorted.into_iter().zip(names).zip(&order) {
         let memory = datatype.in_memory();
         let c_type = match (datatype.flat_number(), known.get(&memory), datatype) {
             (Some(number), _, _) => number.c_type().to_owned(),
@@ -54,7 +54,7 @@ fn declare<'a>(
         if datatype.flat_number().is_none() {
             known.entry(memory).or_insert_with(|| c_type.clone());
         }
-        if let Some(to) = types.get_mut(place) {
+        if let Some(to) = types.get_mut(index) {
             *to = c_type;
         }
     }

@@ -18,12 +18,17 @@ impl Datatype {
     /// `Syntax`, or `Unsupported` for a type that is too large.
     pub fn parse(text: &str) -> Result<Self> {
         if text.len() > MAX_TEXT_BYTES {
-            fail!(Syntax, "a type of more than {MAX_TEXT_BYTES} characters")
+            fail!(Syntax, "the type has more than {MAX_TEXT_BYTES} bytes")
         }
         let mut parser = Parser { rest: text, members: 0 };
         let datatype = parser.datatype(0)?;
         if !parser.rest.is_empty() {
-            fail!(Syntax, "{:?} after the type {}", escape(parser.rest, 40), escape(&datatype.name(), 80))
+            fail!(
+                Syntax,
+                "unexpected {:?} after the type {}",
+                escape(parser.rest, 40),
+                escape(&datatype.name(), 80)
+            )
         }
         Ok(datatype)
     }
@@ -123,7 +128,7 @@ impl Parser<'_> {
 
     fn datatype(&mut self, depth: usize) -> Result<Datatype> {
         if depth > MAX_DEPTH {
-            fail!(Syntax, "a type of more than {MAX_DEPTH} levels")
+            fail!(Syntax, "the type has more than {MAX_DEPTH} levels")
         }
         let mut datatype = if self.take("{") { self.compound(depth)? } else { self.simple()? };
         let mut arrays = Vec::new();
@@ -132,7 +137,7 @@ impl Parser<'_> {
             self.expect("]", "after an array's dimensions")?;
             arrays.push(dims);
             if arrays.len() > MAX_DEPTH {
-                fail!(Syntax, "a type of more than {MAX_DEPTH} levels")
+                fail!(Syntax, "the type has more than {MAX_DEPTH} levels")
             }
         }
         for dims in arrays {
@@ -193,7 +198,7 @@ impl Parser<'_> {
             self.expect("=", "after the name of a value")?;
             let value = self.until(|c| matches!(c, ',' | '}')).to_owned();
             let Ok(number) = value.parse::<i128>() else {
-                fail!(Syntax, "{:?} is no whole number, as in uint8{{clear=0,cloud=1}}", escape(&value, 40))
+                fail!(Syntax, "{:?} is not an integer, as in uint8{{clear=0,cloud=1}}", escape(&value, 40))
             };
             names.push((name, number));
             if !self.take(",") {
@@ -209,7 +214,7 @@ impl Parser<'_> {
         loop {
             self.members += 1;
             if self.members > MAX_MEMBERS {
-                fail!(Syntax, "a type of more than {MAX_MEMBERS} members")
+                fail!(Syntax, "the type has more than {MAX_MEMBERS} members")
             }
             let name = self.name(':')?;
             self.expect(":", "after a member's name")?;
@@ -229,7 +234,7 @@ impl Parser<'_> {
             if name.is_empty() {
                 fail!(
                     Syntax,
-                    "a member without a name; they look like {{id:int32,height:float}}, or uint8{{clear=0,cloud=1}}"
+                    "a member without a name; write members as in {{id:int32,height:float}} or uint8{{clear=0,cloud=1}}"
                 )
             }
             return Ok(name);
@@ -249,15 +254,15 @@ impl Parser<'_> {
                 c => name.push(c),
             }
         }
-        fail!(Syntax, "a member's name whose quotes do not end")
+        fail!(Syntax, "a member's name has no closing quote")
     }
 }
 
 /// Returns the names of members in functions: HDF5-UDF's, and the original names if they are identifiers.
 ///
-/// HDF5-UDF cuts a name at the first bracket, replaces `-`, blanks and `.` by underscores, drops those at the
-/// end, and converts to lower case. If the result is not an identifier it is changed to one, and a duplicate
-/// gets a number.
+/// HDF5-UDF cuts a name at the first bracket, replaces `-`, blanks and `.` by underscores, drops underscores
+/// at the end, and converts to lower case. If the result is not an identifier it is changed to one, and a
+/// duplicate gets a number.
 pub fn identifiers<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<Vec<String>> {
     let names: Vec<_> = names.into_iter().collect();
     let mut taken = HashSet::new();

@@ -22,7 +22,7 @@ pub struct Enumeration {
 }
 
 impl Enumeration {
-    /// Returns the type of its values.
+    /// Returns the type of the values.
     pub fn base(&self) -> ElementType {
         self.base
     }
@@ -59,18 +59,18 @@ impl Datatype {
         names: impl IntoIterator<Item = (String, i128)>,
     ) -> Result<Datatype> {
         let Some((least, most)) = base.range() else {
-            fail!(Unsupported, "an enumeration of {}; only integers have names", base.name())
+            fail!(Unsupported, "an enumeration cannot be of {}: only integers have names", base.name())
         };
         let mut names: Vec<_> = names.into_iter().take(MAX_NAMES + 1).collect();
         let bytes: usize = names.iter().map(|(name, _)| name.len() + 24).sum();
         if names.is_empty() || names.len() > MAX_NAMES || bytes > MAX_TEXT_BYTES / 2 {
-            fail!(Unsupported, "an enumeration of {} names; 1 to {MAX_NAMES} are possible", names.len())
+            fail!(Unsupported, "an enumeration of {} names: expected 1 to {MAX_NAMES}", names.len())
         }
         names.sort_by_key(|(_, value)| *value);
         for (name, value) in &names {
             let shown = escape(name, 80);
             if name.is_empty() || name.contains('\0') {
-                fail!(Unsupported, "an enumeration has the name {shown:?}")
+                fail!(Unsupported, "an enumeration cannot have the name {shown:?}")
             }
             if !(least..=most).contains(value) {
                 fail!(Unsupported, "{shown} = {value} does not fit {}", base.name())
@@ -99,7 +99,8 @@ impl Datatype {
         }
     }
 
-    /// Returns whether an element's type in the file differs from memory: only outputs have such types.
+    /// Returns whether an element's type in the file differs from its type in memory. Only outputs have such
+    /// types.
     pub fn has_stored(&self) -> bool {
         match self {
             Datatype::Half | Datatype::Bool | Datatype::Enum(_) | Datatype::Utf8(_) => true,
@@ -125,7 +126,7 @@ impl Datatype {
         }
     }
 
-    /// Returns whether an element's bytes in the file differ from memory.
+    /// Returns whether an element's bytes in the file differ from its bytes in memory.
     pub fn is_converted(&self) -> bool {
         match self {
             Datatype::Half | Datatype::Bool => true,
@@ -205,7 +206,7 @@ fn half(value: f32) -> u16 {
     sign | u16::try_from(rounded).unwrap_or(u16::MAX).min(0x7c00)
 }
 
-/// A compound's enumerations have no more names together.
+/// An enumeration may have as many names as a compound has members.
 const _: () = assert!(MAX_NAMES >= MAX_MEMBERS);
 
 #[cfg(test)]
@@ -296,7 +297,7 @@ mod tests {
             ("float{a=1}", "only integers"),
             ("uint8{}", "without a name"),
             ("uint8{a}", "\"=\" is missing"),
-            ("uint8{a=x}", "no whole number"),
+            ("uint8{a=x}", "not an integer"),
             ("uint8{a=1", "\"}\" is missing"),
             ("bool{a=1}", "after the type"),
         ] {

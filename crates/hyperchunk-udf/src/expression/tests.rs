@@ -16,7 +16,7 @@ fn records_that_lie() {
         let error = compile(&record, &kinds[..record.inputs.len()]).unwrap_err();
         assert!(error.message().contains(part), "{part}: {error}");
     };
-    check(|r| r.source = "NIR -".into(), "it ends where");
+    check(|r| r.source = "NIR -".into(), "got the end");
     check(|r| r.source = "NIR".into(), "inputs are not those");
     check(|r| r.source = "'/g/Red' - NIR".into(), "inputs are not those");
     check(|r| r.inputs.truncate(1), "inputs are not those");
@@ -24,7 +24,7 @@ fn records_that_lie() {
     check(|r| r.compiled = sample().compiled, "no compiled form");
     check(|r| r.inputs[1].dims = vec![10, 8], "neither the output's shape");
     check(|r| r.inputs[1].dims = vec![70], "neither the output's shape");
-    check(|r| r.output.datatype = Datatype::Text(4), "computes no number");
+    check(|r| r.output.datatype = Datatype::Text(4), "is not a number");
     let mut single = good();
     single.inputs[1].dims = Vec::new();
     assert!(compile(&single, &kinds).is_ok());

@@ -19,7 +19,7 @@ thread_local! {
 pub struct ActiveEvaluation(());
 
 impl ActiveEvaluation {
-    /// Starts a live dataset.
+    /// Registers a live dataset whose computation starts.
     ///
     /// # Errors
     /// `Invalid` for a cycle, `Limit` when the profile's `chain_depth` or the outermost's `wall_s` is
@@ -52,7 +52,7 @@ impl ActiveEvaluation {
     /// `Invalid`.
     pub fn check(is: impl Fn(LiveId) -> bool) -> Result<()> {
         if ACTIVE.with_borrow(|active| active.iter().any(|&id| is(id))) {
-            fail!(Invalid, "it reads itself: the inputs of live datasets form a circle")
+            fail!(Invalid, "it reads itself: the inputs of live datasets form a cycle")
         }
         Ok(())
     }
@@ -69,7 +69,7 @@ pub fn in_time(profile: &Profile) -> Result<()> {
     let wall = profile.limits.wall_s;
     fail!(
         Limit,
-        "over the limit of {wall} s for all live datasets that one read sets off (profile {}, `wall_s`)",
+        "over the limit of {wall} s for all live datasets that one read computes (profile {}, `wall_s`)",
         profile.name
     )
 }

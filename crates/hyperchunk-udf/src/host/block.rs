@@ -1,4 +1,4 @@
-//! Computation of one block by a worker: the part that does not depend on the reader.
+//! Computation of one block by a worker: the part that is the same for all implementations of [`Reader`].
 
 use super::job::{Reader, SessionKey, Source, Strings};
 use super::pool::Pool;
@@ -23,12 +23,14 @@ pub struct BlockContext<'a> {
     pub key: &'a Arc<SessionKey>,
     /// Cache of results, if enabled.
     pub results: Option<&'a Results>,
-    /// Number of the open file if it cannot be written: a fully read input then stays valid.
+    /// Number of the open file if it is read-only: an input that was read as a whole then stays valid between
+    /// calls.
     pub constant: Option<u64>,
 }
 
 impl BlockContext<'_> {
-    /// Computes the block at `offset` with the extent `shape`; `take` takes the output.
+    /// Computes the block at `offset` with the extent `shape`, and passes the session to `take`, which copies
+    /// the output.
     ///
     /// # Errors
     /// Those of the reader, of [`Session::call`] and of `take`.
@@ -94,12 +96,12 @@ impl BlockContext<'_> {
     }
 
     fn strings(&self, parts: &[Block], reader: &impl Reader) -> Result<Vec<(usize, Box<dyn Strings>)>> {
-        let mut left = limit(&self.key.profile);
+        let mut remaining = limit(&self.key.profile);
         let mut found = Vec::new();
         let inputs = self.record.slots().zip(parts).enumerate();
         for (n, (slot, part)) in inputs.filter(|(_, (slot, _))| slot.datatype.has_pointers()) {
-            let strings = reader.strings(slot, part, left)?;
-            left = left.saturating_sub(strings.bytes());
+            let strings = reader.strings(slot, part, remaining)?;
+            remaining = remaining.saturating_sub(strings.bytes());
             found.push((n, strings));
         }
         Ok(found)
@@ -117,7 +119,7 @@ impl BlockContext<'_> {
             let at = session.input_address(*n).ok_or_else(no_memory)?;
             strings.place(session.input(*n).ok_or_else(no_memory)?, at)?;
         }
-        let there = self.constant.is_some_and(|instance| session.stamp == instance);
+        let loaded = self.constant.is_some_and(|instance| session.stamp == instance);
         let slots = || self.record.slots().zip(&self.key.slots).zip(parts);
         for (n, ((slot, source), part)) in slots().enumerate() {
             let from = match source.source {
@@ -125,7 +127,7 @@ impl BlockContext<'_> {
                 Source::Stored(_) => session.decodes(),
                 Source::Output(_) | Source::Mapped { .. } => continue,
             };
-            if slot.datatype.has_pointers() || !self.record.is_cut(slot) && there {
+            if slot.datatype.has_pointers() || !self.record.is_cut(slot) && loaded {
                 continue;
             }
             let to = session.input(n).ok_or_else(no_memory)?;
@@ -166,7 +168,7 @@ impl<R: Reader> DeviceWorker<'_, R> {
     pub fn compute(&mut self, (offset, shape): (&[u64], &[u64])) -> Result<()> {
         let record = self.calls.record;
         if crate::record::byte_size(shape, &record.output.datatype) > self.bytes {
-            fail!(Worker, "a block of {shape:?} is larger than the memory for it")
+            fail!(Worker, "a block of {shape:?} is larger than the device memory for it")
         }
         let parts: Vec<Block> = record.parts(offset, shape).collect();
         let mut is_new = false;
@@ -177,7 +179,7 @@ impl<R: Reader> DeviceWorker<'_, R> {
                 Err(_) if self.session.ended_idle() && !is_new => {
                     self.session = self.reader.session(self.calls.key)?;
                     if let Some(why) = self.session.lend(self.memory, self.bytes)? {
-                        fail!(Worker, "a new worker did not take the memory of the one before: {why}")
+                        fail!(Worker, "a new worker cannot use the device memory of the previous one: {why}")
                     }
                     is_new = true;
                 }

@@ -1,4 +1,4 @@
-//! Reader's side: checks a function's request and starts a connector.
+//! Host side of connections: checks a function's request against the grants and starts a connector process.
 
 use super::process;
 use crate::endpoint::Endpoint;
@@ -11,7 +11,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Makes the connections that one profile grants.
+/// Broker of the connections that one profile grants.
 #[derive(Debug)]
 pub(crate) struct Broker {
     connector: PathBuf,
@@ -34,13 +34,13 @@ impl Broker {
     /// Makes a connection as the function requests, within `limit`. The inner error is for the function.
     ///
     /// # Errors
-    /// `Limit` when it has made too many requests: the function has to be stopped.
+    /// `Limit` when the function has made too many requests: it has to be stopped.
     pub(crate) fn connect(&mut self, asked: &str, limit: Duration) -> Result<Result<OwnedFd>> {
         self.asked = self.asked.saturating_add(1);
         if self.asked > MAX_CONNECTIONS {
             fail!(
                 Limit,
-                "stopped: it asked for more than {MAX_CONNECTIONS} connections in one evaluation (profile {})",
+                "stopped: it requested more than {MAX_CONNECTIONS} connections in one evaluation (profile {})",
                 self.profile
             )
         }
@@ -109,7 +109,7 @@ mod tests {
         {
             let error = broker.connect(asked, second).unwrap().unwrap_err();
             assert!(
-                error.message().contains("does not grant") || error.message().contains("no endpoint"),
+                error.message().contains("does not grant") || error.message().contains("not an endpoint"),
                 "{error}"
             );
         }

@@ -23,9 +23,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 const COMPILE_TIMEOUT: Duration = Duration::from_secs(90);
-/// At first use, Zig also compiles the C and C++ libraries.
+/// Longer than [`COMPILE_TIMEOUT`], since at first use Zig also compiles the C and C++ libraries.
 const WASM_COMPILE_TIMEOUT: Duration = Duration::from_secs(600);
-/// Only folders of the system: the sandbox lets a compiler read no others.
+/// Compilers to try. All are in folders of the system, since the sandbox lets a compiler read no others.
 const COMPILERS: [&str; 3] = ["/usr/bin/g++", "/usr/bin/c++", "/usr/bin/clang++"];
 
 /// Returns the compiled form of a record's function: the record's own if it is for this machine, otherwise
@@ -85,8 +85,8 @@ pub fn compile_cpp<'a>(
         let object = folder.0.join(OBJECT);
         match run_with_output(programs, &arguments, COMPILE_TIMEOUT, &object) {
             Err(error) if error.kind() == ErrorKind::Failed && rejects_ahead(&error.to_string()) => {
-                let plainly: Vec<_> = arguments.into_iter().chain([PLAINLY.as_ref()]).collect();
-                run_with_output(programs, &plainly, COMPILE_TIMEOUT, &object)
+                let without_options: Vec<_> = arguments.into_iter().chain([PLAINLY.as_ref()]).collect();
+                run_with_output(programs, &without_options, COMPILE_TIMEOUT, &object)
             }
             done => done,
         }
@@ -203,7 +203,7 @@ fn run_with_output(
     Ok((object, text))
 }
 
-/// Extracts the compiler's errors, one a line, without its notes.
+/// Returns the first error lines of a compiler's text, without its notes.
 fn explain(text: &str, exit: Exit) -> String {
     let errors: Vec<_> =
         text.lines().filter(|l| l.contains("error") || l.contains("undefined")).take(5).collect();
@@ -222,7 +222,7 @@ impl Scratch {
         let mut name = [0; 8];
         for _ in 0..8 {
             getrandom::fill(&mut name)
-                .map_err(|e| Error::new(ErrorKind::Io, format!("random numbers: {e}")))?;
+                .map_err(|e| Error::new(ErrorKind::Io, format!("cannot get random numbers: {e}")))?;
             let path = base.join(format!("hyperchunk-compile-{:016x}", u64::from_le_bytes(name)));
             match std::fs::DirBuilder::new().mode(0o700).create(&path) {
                 Ok(()) => return Ok(Scratch(path)),
@@ -230,7 +230,7 @@ impl Scratch {
                 Err(e) => return Err(Error::io(path.display(), &e)),
             }
         }
-        fail!(Io, "no new folder in {}", base.display())
+        fail!(Io, "cannot create a new folder in {}", base.display())
     }
 }
 

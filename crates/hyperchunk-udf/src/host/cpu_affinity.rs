@@ -2,7 +2,7 @@
 //!
 //! A short call is many times cheaper when host and worker share a processor: no idle one has to be woken,
 //! and the data stay in one cache. But the kernel prefers to wake the host on an idle processor, so while it
-//! sleeps in a short call the calling thread is pinned. A long call is faster on a processor of its own.
+//! sleeps in a short call, the calling thread is pinned. A long call is faster on a processor of its own.
 
 /// Returns the processor that runs this thread.
 pub(super) fn current() -> Option<usize> {
@@ -11,7 +11,7 @@ pub(super) fn current() -> Option<usize> {
     (cpu < 8 * size_of::<libc::cpu_set_t>()).then_some(cpu)
 }
 
-/// Returns whether the AVX2 form of functions in C++ runs on this machine.
+/// Returns whether the AVX2 version of C++ functions runs on this machine.
 pub(super) fn is_wide() -> bool {
     #[cfg(target_arch = "x86_64")]
     return std::arch::is_x86_feature_detected!("avx2");
@@ -49,7 +49,7 @@ fn set(mask: &libc::cpu_set_t) -> bool {
 pub(super) struct CpuPin(libc::cpu_set_t);
 
 impl CpuPin {
-    /// Returns `None` when there is nothing to do or pinning is not allowed.
+    /// Pins this thread to `cpu`. Returns `None` if `cpu` is unknown or the only processor, or pinning fails.
     pub(super) fn on(cpu: Option<usize>) -> Option<Self> {
         let before = allowed()?;
         // SAFETY: counts the bits of a live set.

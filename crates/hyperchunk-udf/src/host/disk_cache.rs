@@ -1,10 +1,10 @@
-//! On-disk cache in a private folder of the user, for data that can be made again: results, and machine code
-//! of modules.
+//! On-disk cache in a private folder of the user, for data that can be computed again: results, and machine
+//! code of modules.
 //!
 //! Each file is named by a digest of all its inputs and holds a checksum of its own content.
 //!
 //! **Invariant:** a file that is damaged, or that another user could have written, is never used: its content
-//! is made again.
+//! is computed again.
 
 use crate::error::{Error, ErrorKind, Result, fail};
 use sha2::{Digest as _, Sha256};
@@ -37,7 +37,7 @@ pub(super) struct CacheKind {
 /// Initial value of [`CacheKind::written`], larger than any folder.
 pub(super) const UNKNOWN_BYTES: u64 = u64::MAX / 2;
 
-/// Digest of everything that an entry was made from.
+/// Digest of everything from which an entry was computed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CacheKey(pub(super) [u8; 32]);
 
@@ -67,7 +67,7 @@ impl DiskCache {
             }
         };
         if !meta.is_dir() || meta.uid() != user() || meta.mode() & 0o077 != 0 {
-            let text = "others can write or read this folder, or it is not yours: nothing is kept there; chmod 700, or name another";
+            let text = "cannot keep a cache in this folder: others can write or read it, or it is not yours; run chmod 700, or name another";
             return Err(Error::new(ErrorKind::Key, text).about(self.folder.display().to_string()));
         }
         Ok(())
@@ -143,7 +143,7 @@ impl DiskCache {
                 && Sha256::digest(rest)[..] == sum[..]
         });
         if whole.is_none() || data.len() != length {
-            // Damaged: the entry is made and written again.
+            // Damaged: the entry is computed and written again.
             self.remove(key);
             return None;
         }
@@ -251,7 +251,7 @@ pub(super) fn cache_folder() -> Result<PathBuf> {
     let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|p| p.is_absolute());
     match absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache"))) {
         Some(dir) => Ok(dir.join("hyperchunk")),
-        None => fail!(Key, "no home folder to keep things in: set XDG_CACHE_HOME"),
+        None => fail!(Key, "no home folder for caches: set XDG_CACHE_HOME"),
     }
 }
 

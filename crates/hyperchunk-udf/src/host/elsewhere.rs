@@ -1,6 +1,8 @@
-//! Host side where programs cannot be confined: not Linux. Nothing here starts one; expressions are computed as on Linux.
+//! Host side on systems other than Linux, where programs cannot be confined and are never started.
+//! Expressions are computed as on Linux.
 //!
-//! It has the items of `mod.rs` that other crates use. A [`Session`] has no values, so its methods are unreachable.
+//! It has the items of `mod.rs` that other crates use. [`Session`] is an empty type, so its methods are
+//! unreachable.
 
 mod active;
 mod job;
@@ -37,7 +39,7 @@ fn needs_linux() -> Error {
     )
 }
 
-/// Returns no folder: there are no caches.
+/// Returns an empty list: there are no caches.
 pub(crate) fn cache_folders() -> Vec<PathBuf> {
     Vec::new()
 }
@@ -45,7 +47,7 @@ pub(crate) fn cache_folders() -> Vec<PathBuf> {
 /// Does nothing: there is no wait for a worker to interrupt.
 pub fn set_interrupt(_: fn() -> bool) {}
 
-/// Does nothing: no program is looked for around the package.
+/// Does nothing: programs of the package are not used.
 pub fn set_package_dir(_: impl Into<PathBuf>) {}
 
 /// Guard that has no effect: no function prints.
@@ -69,7 +71,7 @@ impl Programs {
         Ok(Self(()))
     }
 
-    /// Returns nothing: there are no plugins in the package.
+    /// Returns `None`: there are no plugins in the package.
     pub fn package(&self) -> Option<&Path> {
         None
     }
@@ -209,7 +211,7 @@ impl Pool {
     }
 }
 
-/// Language that works.
+/// Result of the test of a language.
 #[derive(Clone, Copy, Debug)]
 pub struct ProbeResult {
     /// Layers of the sandbox.
@@ -317,7 +319,7 @@ pub mod results {
     pub enum Results {}
 
     impl Results {
-        /// Returns that the cache is off.
+        /// Returns `None`: the cache is off.
         ///
         /// # Errors
         /// None.

@@ -1,4 +1,4 @@
-//! Error message for the end of a worker.
+//! Error messages for workers that ended.
 
 use super::process::Exit;
 use crate::error::{Error, ErrorKind};
@@ -54,7 +54,7 @@ pub(super) fn explain_exit(
             (ErrorKind::Limit, text)
         }
         (Some((StopReason::Fault, _)), _) | (None, Exit::Signal(libc::SIGSEGV)) => {
-            (ErrorKind::Failed, "crashed: it used memory that is not its own (SIGSEGV)".into())
+            (ErrorKind::Failed, "crashed: it accessed memory that is not its own (SIGSEGV)".into())
         }
         (None, Exit::Signal(libc::SIGBUS)) => {
             (ErrorKind::Failed, "crashed (SIGBUS): was the file cut short while it was read?".into())
@@ -62,7 +62,7 @@ pub(super) fn explain_exit(
         (None, Exit::Signal(libc::SIGKILL)) => {
             (
                 ErrorKind::Limit,
-                "was killed from outside, or over the processor time that a worker has in its life; is the machine out of memory?".into(),
+                "was killed from outside, or over the processor time of a worker's whole life; is the machine out of memory?".into(),
             )
         }
         (None, Exit::Signal(n)) => (ErrorKind::Failed, format!("crashed (signal {n})")),

@@ -60,8 +60,8 @@ const PROCESS_LIMIT: RateLimit = RateLimit(4 << 20, 65536);
 /// Maximum number of datasets with separate budgets.
 const MAX_DATASETS: usize = 64;
 
-/// Silence after which a dataset whose text was dropped is shown again. Without it, a read that goes on printing
-/// would show a few bytes at each poll.
+/// Silence after which a dataset whose text was dropped is shown again. Without it, a read that goes on
+/// printing would show a few bytes at each poll.
 const SILENCE: Duration = Duration::from_secs(2);
 
 /// Remaining budget at a point in time.
@@ -105,7 +105,7 @@ struct RemainingBudgets {
 static REMAINING: Mutex<RemainingBudgets> = Mutex::new(RemainingBudgets { all: None, datasets: Vec::new() });
 
 impl RemainingBudgets {
-    /// Cuts a dataset's text to the remaining budget, from which a prefix of each line is paid, too.
+    /// Cuts a dataset's text to the remaining budget, to which the prefix of each line counts, too.
     fn limit(&mut self, mut text: String, (label, prefix_bytes): (&str, usize), now: Instant) -> String {
         let all = self.all.get_or_insert_with(|| RemainingBudget::new(&PROCESS_LIMIT, now));
         if !self.datasets.iter().any(|(known, _)| known == label) {
@@ -139,7 +139,7 @@ impl RemainingBudgets {
 }
 
 /// Returns the cost of as much text as a budget pays for, and its length in bytes. Each line costs its own
-/// bytes and those of its prefix.
+/// bytes and its prefix's.
 fn affordable(text: &str, prefix_bytes: usize, budget: usize) -> (usize, usize) {
     let (mut cost, mut end) = (0, 0);
     for line in text.split_inclusive('\n') {
@@ -170,12 +170,13 @@ fn within_budget(text: String, label: &str) -> String {
 pub(super) struct OutputPipe(File);
 
 impl OutputPipe {
-    /// Makes the pipe: our end and the worker's. When it is full, further text of the worker is lost.
+    /// Creates the pipe and returns our end and the worker's. When it is full, further text of the worker is
+    /// lost.
     pub(super) fn new() -> Result<(Self, OwnedFd)> {
         let mut fds = [0; 2];
         // SAFETY: the array has room for two descriptors.
         if unsafe { libc::pipe2(fds.as_mut_ptr(), libc::O_CLOEXEC | libc::O_NONBLOCK) } != 0 {
-            return Err(Error::last_os("a pipe"));
+            return Err(Error::last_os("cannot create a pipe"));
         }
         // SAFETY: the kernel just gave us both.
         let (ours, theirs) = unsafe { (OwnedFd::from_raw_fd(fds[0]), OwnedFd::from_raw_fd(fds[1])) };
@@ -245,7 +246,7 @@ fn is_standard(fd: RawFd) -> bool {
 /// the program.
 struct NoBrokenPipe {
     before: libc::sigset_t,
-    /// Set if a signal was already pending: it belongs to the program.
+    /// Set if a signal was already pending. That one belongs to the program.
     waited: bool,
 }
 
@@ -291,7 +292,8 @@ fn broken_pipe() -> libc::sigset_t {
 mod tests {
     use super::*;
 
-    /// Runs a function that prints `part` every `step` for `seconds`, and returns what is shown with prefixes.
+    /// Runs a function that prints `part` every `step` for `seconds`, and returns what is shown with
+    /// prefixes.
     fn shown(left: &mut RemainingBudgets, part: &str, start: Instant, step: Duration, count: u32) -> String {
         let texts = (0..count).map(|at| left.limit(part.to_owned(), ("f.h5:/x", 9), start + step * at));
         texts.map(|text| text.lines().map(|line| format!("f.h5:/x: {line}\n")).collect::<String>()).collect()

@@ -1,4 +1,5 @@
-//! Location of the worker's programs, next to the plugin or module that contains this code.
+//! Locations of the workers' programs, next to the plugin or module that contains this code, and of
+//! interpreters, compilers and libraries.
 
 use crate::error::{Error, ErrorKind, Result, fail};
 use crate::keys;
@@ -308,7 +309,7 @@ fn own_object() -> Result<PathBuf> {
     let found = unsafe { libc::dladdr(inside as *const libc::c_void, &raw mut info) } != 0
         && !info.dli_fname.is_null();
     if !found {
-        fail!(Worker, "the system does not tell where hyperchunk is installed")
+        fail!(Worker, "the system does not report where hyperchunk is installed")
     }
     // SAFETY: a NUL-terminated string of the loader.
     let name = unsafe { CStr::from_ptr(info.dli_fname) };
@@ -364,7 +365,10 @@ pub fn keep_loaded() {
     });
 }
 
-/// Rejects a program that another user could have put there.
+/// Returns the real path of a program or library.
+///
+/// # Errors
+/// `Worker` if another user could have replaced it, `Io`.
 fn check_program(path: &Path) -> Result<PathBuf> {
     let real = std::fs::canonicalize(path).map_err(|e| Error::io(path.display(), &e))?;
     let meta = std::fs::metadata(&real).map_err(|e| Error::io(real.display(), &e))?;
@@ -392,7 +396,7 @@ fn check_program(path: &Path) -> Result<PathBuf> {
     let meta = std::fs::metadata(folder).map_err(|e| Error::io(folder.display(), &e))?;
     // In a folder with the sticky bit, others cannot replace files of other owners.
     if unsafe_mode(&meta) && meta.mode() & 0o1000 == 0 {
-        let message = format!("others can replace what is in {}; run: chmod go-w {0}", folder.display());
+        let message = format!("others can replace files in {}; run: chmod go-w {0}", folder.display());
         return Err(Error::new(ErrorKind::Worker, message));
     }
     Ok(real)

@@ -28,7 +28,7 @@ const UNIT_BYTES: u64 = 256 << 10;
 #[derive(Debug)]
 pub struct MappedInput {
     file: Arc<File>,
-    /// Offset of its first byte in the file.
+    /// Offset of the first mapped byte in the file.
     offset: u64,
     map: Map,
     /// Bitmap of units that were brought into memory; empty if the kernel does not report whether they are
@@ -40,8 +40,8 @@ pub struct MappedInput {
 unsafe impl Sync for MappedInput {}
 
 impl MappedInput {
-    /// Maps `bytes` bytes at `offset` of a file. `told`: the kernel [reports](reports_residency) which pages
-    /// are resident.
+    /// Maps `bytes` bytes at `offset` of a file. `told` is set if the kernel [reports](reports_residency)
+    /// which pages are resident.
     fn new(file: &Arc<File>, offset: u64, bytes: u64, told: bool) -> Option<Self> {
         let map = Map::window(file.as_fd(), offset, bytes).ok()?;
         let words = if told { bytes.div_ceil(UNIT_BYTES).div_ceil(64) } else { 0 };

@@ -92,7 +92,7 @@ impl Modules {
         Modules { names: MODULES.iter().flat_map(|(_, names)| *names).copied().collect(), partial: false }
     }
 
-    /// Selects the modules for a function: those that its source names, if it is certain to use no NumPy
+    /// Selects the modules for a function: the ones its source names, if it is certain to use no NumPy
     /// arrays otherwise. Importing NumPy takes Python longer than everything else in a first read.
     ///
     /// The source is untrusted, so it is searched for words and not parsed. A function that fails is [tried

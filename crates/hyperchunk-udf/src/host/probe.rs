@@ -32,7 +32,7 @@ const START_COUNT: usize = 5;
 /// Total time after which no further start is timed.
 const MAX_PROBE_TIME: Duration = Duration::from_millis(100);
 
-/// Language that works.
+/// Result of the test of a language that works.
 #[derive(Clone, Copy, Debug)]
 pub struct ProbeResult {
     /// Layers of the sandbox.
@@ -43,7 +43,8 @@ pub struct ProbeResult {
     pub start: Option<Duration>,
 }
 
-/// Runs an empty function in `profile`. `timed`: also measures the start-up time of a worker.
+/// Runs a function that only writes one byte, in `profile`. If `timed` is set, also measures the start-up
+/// time of a worker.
 ///
 /// # Errors
 /// The reason why functions in this language would not run here.
@@ -86,15 +87,14 @@ pub fn probe(backend: Backend, profile: &Profile, programs: &Programs, timed: bo
     session.take_output(0, 0, &mut out);
     // SAFETY: initialised above, whatever take_output did.
     if unsafe { out[0].assume_init() } != 7 {
-        return Err(Error::new(ErrorKind::Worker, "it ran and gave a wrong value"));
+        return Err(Error::new(ErrorKind::Worker, "the function ran and gave a wrong value"));
     }
     drop(session);
     let start = if timed { start_time(&job, programs) } else { None };
     Ok(ProbeResult { layers, landlock_abi, start })
 }
 
-/// Returns the median of a few starts, or `None` when one fails, which is no failure of the language: it has
-/// run.
+/// Returns the median time of a few starts, or `None` when one fails: the language itself has already run.
 ///
 /// The first start may have included compiling code, or starting the Python process from which workers fork,
 /// so it does not count.

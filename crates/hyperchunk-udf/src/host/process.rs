@@ -1,5 +1,4 @@
-//! Starting and stopping of processes without threads, signal handlers or effects on the host's other
-//! children.
+//! Start and end of processes, without signal handlers or effects on the host's other children.
 
 use super::spawner_thread;
 use crate::error::{Error, Result, fail};
@@ -104,8 +103,9 @@ pub(crate) fn spawn(
     more: &[(&str, &std::ffi::OsStr)],
 ) -> Result<Process> {
     let c = |bytes: &[u8]| {
-        CString::new(bytes)
-            .map_err(|_| Error::new(crate::error::ErrorKind::Worker, "a path with a NUL".to_owned()))
+        CString::new(bytes).map_err(|_| {
+            Error::new(crate::error::ErrorKind::Worker, "a path or argument contains a NUL".to_owned())
+        })
     };
     let path = c(program.as_os_str().as_bytes())?;
     let mut words = vec![path.clone()];
@@ -123,7 +123,7 @@ pub(crate) fn spawn(
     // The new process ends with the thread that starts it.
     let pid = match spawner_thread::run(move || launch.start())? {
         Ok(pid) => pid,
-        Err(error) => fail!(Worker, "starting {}: {error}", program.display()),
+        Err(error) => fail!(Worker, "cannot start {}: {error}", program.display()),
     };
     let mut process = Process { pid, handle: None, child: true, reaped: None };
     match open_handle(pid) {
@@ -204,7 +204,7 @@ fn duplicate_high(fd: BorrowedFd<'_>) -> Result<OwnedFd> {
         // EINVAL here means that the limit of descriptors is below the requested number.
         let is_limit = error.raw_os_error() == Some(libc::EINVAL);
         let error = if is_limit { std::io::Error::from_raw_os_error(libc::EMFILE) } else { error };
-        return Err(Error::io("a descriptor for the worker", &error));
+        return Err(Error::io("cannot duplicate a descriptor for the worker", &error));
     }
     // SAFETY: the kernel just gave us this descriptor.
     Ok(unsafe { OwnedFd::from_raw_fd(copy) })
@@ -220,7 +220,7 @@ fn open_handle(pid: libc::pid_t) -> Result<Option<OwnedFd>> {
         Ok(fd) if fd >= 0 => Ok(Some(unsafe { OwnedFd::from_raw_fd(fd) })),
         _ => match std::io::Error::last_os_error().raw_os_error() {
             Some(libc::ENOSYS) => Ok(None),
-            _ => Err(Error::last_os("a descriptor for the worker's process")),
+            _ => Err(Error::last_os("cannot open a descriptor for the worker's process")),
         },
     }
 }
@@ -229,17 +229,18 @@ impl Process {
     /// Wraps a process that another process of ours started and reaps.
     ///
     /// # Errors
-    /// `Worker` on kernels without `pidfd_open`, `Io` if no pidfd can be opened: it could not be ended reliably.
+    /// `Worker` on kernels without `pidfd_open`, `Io` if no pidfd can be opened: it could not be ended
+    /// reliably.
     pub(crate) fn foreign(pid: libc::pid_t) -> Result<Self> {
         let handle = open_handle(pid)?;
         if handle.is_none() {
-            fail!(Worker, "this kernel has no pidfd_open, without which a worker could not be ended for sure")
+            fail!(Worker, "this kernel has no pidfd_open, which is needed to end a worker reliably")
         }
         Ok(Process { pid, handle, child: false, reaped: None })
     }
 
-    /// Returns whether its pid still belongs to it: the pid of an ended process may be reused. `false` if
-    /// that cannot be determined.
+    /// Returns whether the pid still belongs to this process: the pid of an ended process may be reused.
+    /// `false` if that cannot be determined.
     pub(crate) fn is_there(&self) -> bool {
         let none = std::ptr::null::<u8>();
         self.reaped.is_none()
@@ -249,12 +250,12 @@ impl Process {
             })
     }
 
-    /// Returns whether this process started it.
+    /// Returns whether the process is our own child, which we must reap.
     pub(crate) fn is_child(&self) -> bool {
         self.child
     }
 
-    /// Kills it, whatever it is doing.
+    /// Kills the process with SIGKILL.
     pub(crate) fn kill(&self) {
         if self.reaped.is_some() {
             return;
@@ -279,7 +280,7 @@ impl Process {
         }
     }
 
-    /// Waits at most `limit` for its end. Works only for our own children.
+    /// Waits at most `limit` for the end of the process. Works only for our own children.
     pub(crate) fn wait(&mut self, limit: Duration) -> Option<Exit> {
         if !self.child {
             return None;
@@ -314,14 +315,14 @@ impl Process {
         self.reaped
     }
 
-    /// Restricts it to the processors `cpus`.
+    /// Restricts the process to the processors `cpus`.
     pub(crate) fn set_affinity(&self, cpus: &libc::cpu_set_t) {
         // SAFETY: the set is live and of that size. A failure costs speed only.
         unsafe { libc::sched_setaffinity(self.pid, size_of::<libc::cpu_set_t>(), cpus) };
     }
 
-    /// Allows it `seconds` of processor time from now on. Returns the number of further such runs within its
-    /// hard limit.
+    /// Allows the process `seconds` of processor time from now on. Returns the number of further such runs
+    /// within its hard limit.
     pub(crate) fn allow_cpu(&self, seconds: u64) -> u64 {
         let Some(used) = self.cpu_used() else { return u64::MAX };
         let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
@@ -333,12 +334,12 @@ impl Process {
         limit.rlim_cur = wanted.min(limit.rlim_max);
         // SAFETY: as above.
         unsafe { libc::prlimit(self.pid, libc::RLIMIT_CPU, &raw const limit, std::ptr::null_mut()) };
-        // A new process keeps its limits: the user's own limit may be lower.
+        // A process that has run for less than that is not replaced, since the user's own limit may be lower.
         let is_new = used.as_secs() < seconds;
         if is_new { u64::MAX } else { limit.rlim_max.saturating_sub(wanted) / seconds.saturating_add(1) }
     }
 
-    /// Returns the processor time that it has used.
+    /// Returns the processor time that the process has used.
     pub(crate) fn cpu_used(&self) -> Option<Duration> {
         let clock = (!self.pid << 3) | 2;
         let mut used = libc::timespec { tv_sec: 0, tv_nsec: 0 };

@@ -81,7 +81,7 @@ impl Results {
         Results(DiskCache { folder, max_bytes, kind: &KIND })
     }
 
-    /// Returns the folder.
+    /// Returns the folder of the cache.
     pub fn kept(&self) -> &DiskCache {
         &self.0
     }
@@ -159,7 +159,7 @@ fn parse_setting(text: &str) -> Result<(Option<Results>, bool)> {
         Err(error) => fail!(Key, "{error}"),
     };
     if file.version != 1 {
-        fail!(Key, "version {} is not one that this version of hyperchunk reads", file.version)
+        fail!(Key, "version {} is not supported by this version of hyperchunk", file.version)
     }
     let results = match file.folder {
         _ if !file.enabled => None,

@@ -37,7 +37,7 @@ const START_TIMEOUT: Duration = Duration::from_secs(30);
 /// whose cache holds the data and where a wake-up costs a tenth.
 const SLOW_CALL: Duration = Duration::from_millis(2);
 
-/// Processor time that an idle worker may use: threads of libraries wind down.
+/// Processor time that an idle worker may use, since threads of libraries may still be finishing.
 const IDLE_CPU: Duration = Duration::from_millis(100);
 
 impl Job<'_> {
@@ -74,7 +74,7 @@ pub struct Session {
     cpu_allowed: Instant,
     /// Set when the worker has used nearly all of its processor time, so that another one has to replace it.
     pub(super) is_worn: bool,
-    /// Processor time used when the worker was last asked to look.
+    /// Processor time used when the worker was last asked to show that it waits for calls.
     idle_cpu: Duration,
     ended_idle: bool,
     /// Source, kept while the worker has only some of the modules.
@@ -109,7 +109,8 @@ impl Session {
         }
     }
 
-    /// Returns the machine code of a job's module, made by a worker that sees only the module. Empty if it is too large to be kept.
+    /// Returns the machine code of a job's module, made by a worker that sees only the module.
+    /// Empty if it is too large to be cached.
     ///
     /// # Errors
     /// The errors of [`Session::start`].
@@ -212,7 +213,7 @@ impl Session {
         fds.extend(session.inputs.as_ref().map(|i| i.fd.as_fd()));
         for slot in &job.slots {
             if let Source::Mapped { file, .. } = slot.source {
-                let Some(fd) = job.files.get(file) else { fail!(Worker, "no file {file}") };
+                let Some(fd) = job.files.get(file) else { fail!(Worker, "the job has no file {file}") };
                 fds.push(*fd);
             }
         }
@@ -259,7 +260,7 @@ impl Session {
             self.worker.process.kill();
             fail!(
                 Refused,
-                "refused to run: profile {} requires {}, which this system does not give. Options: hyperchunk doctor",
+                "refused to run: profile {} requires {}, which this system does not provide. Options: hyperchunk doctor",
                 self.profile.name,
                 missing
             )
@@ -272,7 +273,7 @@ impl Session {
     fn loaded(&mut self, code: Option<&Code>) -> Result<()> {
         let mut answer = self.receive(self.wall)?;
         if let (Reply::Useless, Some(code)) = (&answer, code) {
-            // The worker compiles the module itself. The next worker gets other code.
+            // The worker compiles the module itself. For the next worker the code is compiled again.
             code.forget();
             answer = self.receive(self.wall)?;
         }
@@ -302,12 +303,17 @@ impl Session {
                 fail!(Limit, "a block of {dims:?} is too large")
             };
             if end > region.bytes || *stored > region.bytes {
-                fail!(Worker, "a block of {dims:?} outside its memory")
+                fail!(Worker, "a block of {dims:?} extends past its memory")
             }
             self.places.push(SlotLocation { segment: region.segment, offset, dims, start, stored: *stored });
         }
         if self.places.len() != self.regions.len() {
-            fail!(Worker, "{} blocks for {} slots", self.places.len(), self.regions.len())
+            fail!(
+                Worker,
+                "expected a block for each slot, got {} blocks for {} slots",
+                self.places.len(),
+                self.regions.len()
+            )
         }
         // The memory past the end of a partial block may have been written.
         let was_partial = self.partial;
@@ -369,7 +375,8 @@ impl Session {
     }
 
     /// Lends the worker `bytes` bytes of device memory, given by its descriptor: the function's result goes
-    /// there instead of the output until [`Session::take_back`]. Returns the reason if the worker cannot take it.
+    /// there instead of the output until [`Session::take_back`]. Returns the reason if the worker cannot take
+    /// it.
     ///
     /// # Errors
     /// `Worker`, `Limit`; the session is then over.
@@ -420,7 +427,8 @@ impl Session {
         }
     }
 
-    /// Returns, and clears, whether the last call failed because the worker could not decode an input. The worker gets elements from then on.
+    /// Returns, and clears, whether the last call failed because the worker could not decode an input. The
+    /// worker gets elements from then on.
     pub fn take_undecoded(&mut self) -> bool {
         std::mem::take(&mut self.undecoded)
     }
@@ -459,7 +467,7 @@ impl Session {
     pub(super) fn give_output(&mut self, slot: usize, bytes: &[u8]) -> Result<()> {
         let region = self.regions.get(slot).filter(|r| r.output && bytes.len() as u64 <= r.bytes);
         let pointer = region.and_then(|r| self.arena.map.at(r.offset, bytes.len() as u64));
-        let Some(pointer) = pointer else { fail!(Worker, "no room for a result") };
+        let Some(pointer) = pointer else { fail!(Worker, "the output is too small for a cached result") };
         // SAFETY: at() has checked the range; the two are not the same memory, and the worker is idle.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), pointer, bytes.len()) };
         Ok(())
@@ -473,12 +481,14 @@ impl Session {
         self.take_output(slot, from, to)
     }
 
-    /// Returns whether the last call failed because the worker had exited while idle, so that a new one may be tried.
+    /// Returns whether the last call failed because the worker had exited while idle, so that a new one may
+    /// be tried.
     pub fn ended_idle(&self) -> bool {
         self.ended_idle
     }
 
-    /// Returns whether the last call failed because of a missing module, so that a new worker, which has all modules, is to be tried.
+    /// Returns whether the last call failed because of a missing module, so that a new worker, which has all
+    /// modules, is to be tried.
     pub fn lacked_modules(&self) -> bool {
         self.lacked_modules
     }
@@ -523,14 +533,16 @@ impl Session {
         self.worker.is_over()
     }
 
-    /// Asks an idle worker to show that it waits for calls; see [`Session::has_looked`]. Returns `false` if it accepts no more messages.
+    /// Asks an idle worker to show that it waits for calls; see [`Session::has_looked`]. Returns `false` if
+    /// it accepts no more messages.
     pub(super) fn ask_to_look(&mut self) -> bool {
         self.idle_cpu = self.worker.process.cpu_used().unwrap_or_default();
         let asked = protocol::encode_request(Request::Look);
         matches!(socket::send_now(self.worker.socket.as_fd(), &asked, &[]), Ok(true))
     }
 
-    /// Returns whether an idle worker has read the message of [`Session::ask_to_look`] and has not computed since.
+    /// Returns whether an idle worker has read the message of [`Session::ask_to_look`] and has not computed
+    /// since.
     pub(super) fn has_looked(&self) -> bool {
         // A GPU driver has threads of its own, and no code of a function runs in parallel to it.
         let computes = self.decodes == DecodeSupport::Nothing
@@ -539,7 +551,8 @@ impl Session {
         !computes && socket::is_taken(self.worker.socket.as_fd())
     }
 
-    /// Clears the outputs of the last call that were not taken, and anything written past the end of its block.
+    /// Clears the outputs of the last call that were not taken, and anything written past the end of its
+    /// block.
     fn clear_outputs(&mut self, whole: bool) {
         if self.seq == 0 {
             return;
@@ -552,11 +565,12 @@ impl Session {
     ///
     /// With the worker on the same processor, `sched_yield` usually lets it run, and this thread continues
     /// when the worker is done, without a sleep or a wake-up. A worker that has used more than its share is
-    /// not scheduled that way. This thread then sleeps, pinned to its processor, since it would otherwise wake up on an idle one with cold caches.
+    /// not scheduled that way. This thread then sleeps, pinned to its processor, since it would otherwise
+    /// wake up on an idle one with cold caches.
     fn wait(&mut self, start: Instant, together: bool) -> Result<Reply> {
         let Some(page) = self.arena.map.at(protocol::DOORBELL_OFFSET as u64, size_of::<Doorbell>() as u64)
         else {
-            fail!(Worker, "no doorbell")
+            fail!(Worker, "the doorbell is outside the shared memory")
         };
         // SAFETY: inside the first page, aligned, mapped for as long as the session; its fields are atomics.
         let doorbell = unsafe { &*page.cast::<Doorbell>() };
@@ -587,7 +601,8 @@ impl Session {
                         }
                         left = wall.saturating_sub(start.elapsed());
                     }
-                    // The message of an earlier call whose end was already seen on the doorbell: at most one, unless the worker is hostile.
+                    // The message of an earlier call whose end was already seen on the doorbell: at most one,
+                    // unless the worker is hostile.
                     Ok(Reply::Done(seq))
                         if seq != self.seq && !doorbell.is_done(self.seq) && start.elapsed() < wall =>
                     {
@@ -620,13 +635,14 @@ impl Session {
         self.check_sent(sent).inspect_err(|_| self.ended_idle = false)
     }
 
-    /// Handles the result of sending a message to the worker. The worker waits for it and therefore has room for it, unless it is hostile.
+    /// Handles the result of sending a message to the worker. The worker waits for it and therefore has room
+    /// for it, unless it is hostile.
     fn check_sent(&mut self, sent: Result<bool>) -> Result<()> {
         match sent {
             Ok(true) => Ok(()),
             Ok(false) => {
                 self.worker.process.kill();
-                fail!(Worker, "stopped: it does not take what it is sent")
+                fail!(Worker, "stopped: it does not receive the messages that it is sent")
             }
             Err(_) => {
                 let error = self.ended();
@@ -691,7 +707,8 @@ impl Session {
             None => zygote::child_exit(self.worker.process.pid).unwrap_or(Exit::Unknown),
             Some(exit) => exit,
         };
-        // Only a function in Python that lacks modules exits this way, or pretends to: it is tried once more, with all modules.
+        // Only a function in Python that lacks modules exits this way, or pretends to: it is tried once more,
+        // with all modules.
         let lacking = self.partial_source.take().filter(|_| exit == Exit::Status(LACKS_MODULES_EXIT));
         if let Some(source) = &lacking {
             modules::needs_all(source);

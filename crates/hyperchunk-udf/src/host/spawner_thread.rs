@@ -1,7 +1,7 @@
 //! Thread that lives as long as the program: the kernel ends a worker when the thread that started it exits.
 //!
-//! It is a thread of ours. A program's thread pools come and go, and its first thread lives on as another program if
-//! it calls `exec`, which ends all others.
+//! None of the program's own threads would do: those of thread pools end earlier, and the first thread
+//! survives a call of `exec`, as another program, while this thread ends.
 
 use super::{cache, idle, keep_loaded};
 use crate::error::{Result, fail};
@@ -41,7 +41,7 @@ fn sender() -> Result<Sender<Task>> {
         match cache(&THREAD) {
             Some(guard) => break guard,
             None if Instant::now() > deadline => {
-                fail!(Worker, "workers are being started for another thread")
+                fail!(Worker, "cannot start a worker: another thread has been starting one for too long")
             }
             None => std::thread::sleep(Duration::from_micros(100)),
         }
@@ -57,7 +57,7 @@ fn sender() -> Result<Sender<Task>> {
     let serve = move || tasks.into_iter().for_each(|work| work());
     let builder = std::thread::Builder::new().name("hyperchunk-start".into()).stack_size(STACK_BYTES);
     if let Err(error) = idle::without_signals(|| builder.spawn(serve).map(drop)) {
-        fail!(Worker, "a thread that starts workers, which end with it: {error}")
+        fail!(Worker, "cannot start the thread that starts workers: {error}")
     }
     // State that the parent of a fork shares with its thread must not be dropped here.
     std::mem::forget(thread.replace((own, sender.clone())));

@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// Size of an address in bytes.
 const ADDRESS_BYTES: usize = size_of::<u64>();
 
-/// Input as read. Each string's place in the elements holds its offset in `strings`.
+/// Input as read. Instead of a string's address, the elements hold its offset in `strings`.
 #[derive(Debug)]
 pub struct VlenStrings {
     elements: Vec<u8>,
@@ -26,8 +26,8 @@ pub struct VlenStrings {
 }
 
 impl VlenStrings {
-    /// Makes room for elements of `bytes` bytes. Elements and strings may have `limit` bytes together; `over`
-    /// makes the error if they exceed it.
+    /// Allocates elements of `bytes` bytes in all. Elements and strings may have `limit` bytes together;
+    /// `over` creates the error if they exceed it.
     ///
     /// # Errors
     /// `over`.
@@ -70,7 +70,7 @@ impl VlenStrings {
         }
         match self.elements.get_mut(place..).and_then(|e| e.get_mut(..ADDRESS_BYTES)) {
             Some(room) => room.copy_from_slice(&(start as u64).to_ne_bytes()),
-            None => fail!(Worker, "a string outside its element"),
+            None => fail!(Worker, "the address of a string is outside its element"),
         }
         Ok(())
     }
@@ -85,7 +85,9 @@ impl Strings for VlenStrings {
         let length = self.elements.len();
         let room =
             to.split_at_mut_checked(length).and_then(|(e, s)| Some((e, s.get_mut(..self.strings.len())?)));
-        let Some((elements, strings)) = room else { fail!(Worker, "no room for strings") };
+        let Some((elements, strings)) = room else {
+            fail!(Worker, "the memory is too small for the strings")
+        };
         elements.copy_from_slice(&self.elements);
         strings.copy_from_slice(&self.strings);
         let first = at.saturating_add(length as u64);
@@ -94,7 +96,7 @@ impl Strings for VlenStrings {
                 let Some(room) =
                     element.get_mut(pointer..).and_then(|e| e.first_chunk_mut::<ADDRESS_BYTES>())
                 else {
-                    fail!(Worker, "a string outside its element")
+                    fail!(Worker, "the address of a string is outside its element")
                 };
                 *room = first.saturating_add(u64::from_ne_bytes(*room)).to_ne_bytes();
             }
@@ -109,7 +111,7 @@ pub fn limit(profile: &Profile) -> u64 {
     profile.limits.data.min(profile.limits.memory)
 }
 
-/// Makes the error for inputs whose strings exceed the limit.
+/// Returns the error for inputs whose strings exceed the limit.
 pub fn too_large(profile: &Profile) -> Error {
     Error::new(
         ErrorKind::Limit,

@@ -22,7 +22,8 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    /// Starts the process. `decompresses`: it may receive inputs in stored form. `modules` are Python's.
+    /// Starts the process. `decompresses` is set if it may receive inputs in stored form; `modules` are for
+    /// Python.
     ///
     /// # Errors
     /// `Worker`, `Io`.
@@ -58,12 +59,12 @@ impl Worker {
         Ok(Worker { process, socket, printed: [out, err], owner: std::process::id() })
     }
 
-    /// Returns whether this process started it. After a fork the child must start its own.
+    /// Returns whether this process started the worker. After a fork the child must start its own.
     pub(super) fn is_ours(&self) -> bool {
         self.owner == std::process::id()
     }
 
-    /// Returns whether it has exited by itself, as it does after a time without calls.
+    /// Returns whether the worker has exited by itself, as it does after a time without calls.
     pub(super) fn is_over(&self) -> bool {
         // Readable data are ignored: they may be the message of an earlier call.
         let mut poll = libc::pollfd { fd: self.socket.as_raw_fd(), events: libc::POLLRDHUP, revents: 0 };
@@ -73,7 +74,7 @@ impl Worker {
 }
 
 impl Worker {
-    /// Replaces the started process by another one, to which it has handed over before it ended.
+    /// Replaces the process by another one, to which it handed its task over before it ended.
     ///
     /// # Errors
     /// `Worker` if the other is no child of the process that forked the first.

@@ -1,4 +1,4 @@
-//! Warm Python process: it has imported NumPy once and forks a worker for each session.
+//! Warm Python process: it imports modules such as NumPy once, and forks a worker for each session.
 
 use super::function_output::OutputPipe;
 use super::idle;
@@ -56,15 +56,14 @@ impl Zygotes {
 
 static ZYGOTES: Mutex<Zygotes> = Mutex::new(Zygotes { forks: None, retired: Vec::new() });
 
-/// Waits for other threads, with a time limit: after a fork, the thread that holds the lock may no longer
-/// exist.
+/// Locks the zygotes, with a time limit: after a fork, the thread that holds the lock may no longer exist.
 fn lock() -> Result<MutexGuard<'static, Zygotes>> {
     let deadline = Instant::now() + START_TIMEOUT;
     loop {
         match cache(&ZYGOTES) {
             Some(guard) => return Ok(guard),
             None if Instant::now() > deadline => {
-                fail!(Worker, "the Python worker is busy for another thread")
+                fail!(Worker, "the Python process is busy for another thread")
             }
             None => std::thread::sleep(Duration::from_micros(200)),
         }
@@ -79,7 +78,7 @@ pub(super) fn fork(programs: &Programs, modules: &Modules, fds: [BorrowedFd<'_>;
     if zygotes.forks.as_ref().is_some_and(|z| !z.is_ours() || z.python != python || z.forks >= MAX_FORKS) {
         zygotes.retire();
     }
-    // It exits by itself when it is idle; then a new one is started, once.
+    // The zygote exits by itself when it is idle; then a new one is started, once.
     for fresh in [false, true] {
         if zygotes.forks.is_none() {
             zygotes.forks = Some(start(programs, python.clone())?);
@@ -103,12 +102,14 @@ pub(super) fn child_exit(pid: libc::pid_t) -> Option<Exit> {
     if answer == i32::MIN { None } else { Some(Exit::from_wait(answer)) }
 }
 
-/// Reaps another process instead of a worker that has handed over to it and ended.
+/// Makes the zygote reap the process `to`, to which the ended worker `from` handed its task over.
 pub(super) fn adopt(from: libc::pid_t, to: libc::pid_t) -> Result<()> {
     let mut zygotes = lock()?;
-    let Some(zygote) = zygotes.parent(from) else { fail!(Worker, "a worker without a parent handed over") };
+    let Some(zygote) = zygotes.parent(from) else {
+        fail!(Worker, "a worker without a parent process handed its task over")
+    };
     if zygote.ask(b'A', to)? != 0 {
-        fail!(Worker, "a worker handed over to a process that is none of ours")
+        fail!(Worker, "a worker handed its task over to a process that is not a child of the Python process")
     }
     zygote.children.retain(|child| *child != from);
     zygote.children.push(to);
@@ -131,8 +132,8 @@ pub(super) fn forget(pid: libc::pid_t) {
     idle::watch();
 }
 
-/// Ends the Python process if it has no workers and has forked none for a while. Returns the time at which it
-/// is due, if it has none.
+/// Ends the Python process if it has no workers and has forked none for a while. If it has no workers but is
+/// not yet due, returns the time at which it is.
 pub(super) fn end_idle() -> Option<Instant> {
     let now = Instant::now();
     let Some(mut zygotes) = cache(&ZYGOTES) else { return now.checked_add(idle::RETRY_INTERVAL) };
@@ -217,10 +218,10 @@ impl Zygote {
         let mut buffer = [0; 4];
         match socket::receive_within(self.socket.as_fd(), &mut buffer, START_TIMEOUT, START_TIMEOUT)? {
             ReceiveResult::Packet(4) => Ok(i32::from_le_bytes(buffer)),
-            ReceiveResult::Packet(n) => fail!(Worker, "the Python worker sent {n} bytes"),
-            ReceiveResult::Closed => fail!(Worker, "the Python worker ended"),
+            ReceiveResult::Packet(n) => fail!(Worker, "the Python process sent {n} bytes, expected 4"),
+            ReceiveResult::Closed => fail!(Worker, "the Python process ended"),
             ReceiveResult::Interrupted => fail!(Failed, "interrupted"),
-            ReceiveResult::TimedOut => fail!(Worker, "the Python worker does not answer"),
+            ReceiveResult::TimedOut => fail!(Worker, "the Python process does not answer"),
         }
     }
 }

@@ -1,8 +1,8 @@
-//! SIGINT while a program waits in libhdf5 for a function: its own handler still runs, and ours notes that it
-//! ran.
+//! Detection of SIGINT while a program waits in libhdf5 for a function: the program's own handler still runs,
+//! and ours counts the signal.
 //!
-//! A program with the default action for SIGINT ends, and one that ignores it must not notice: in both cases
-//! nothing is done. Otherwise our handler replaces the program's, and calls it, while a thread waits.
+//! While a thread waits, our handler replaces the program's, and calls it. Nothing is done if the program has
+//! the default action for SIGINT, which ends it, or ignores SIGINT.
 
 use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -25,7 +25,7 @@ struct State {
     is_off: bool,
 }
 
-/// Wait during which SIGINT is noticed.
+/// Wait during which SIGINT is detected.
 pub(super) struct SigintWatch {
     before: u64,
 }

@@ -75,7 +75,7 @@ impl Profile {
     pub(super) fn apply(&mut self, text: &str) -> Result<()> {
         let file: File = crate::settings::parse(text).map_err(wrong)?;
         if file.version != 1 {
-            fail!(Key, "version {} is not one that this version of hyperchunk reads", file.version)
+            fail!(Key, "version {} is not supported by this version of hyperchunk", file.version)
         }
         file.limits.set(&mut self.limits, |_, new| new)?;
         if let Some(languages) = file.languages {
@@ -137,7 +137,7 @@ impl Profile {
             Ok(layer) => self.require.layers |= layer,
             Err(_) => fail!(
                 Key,
-                "unknown layer {word:?} in `require`; there are {}, and \"landlock>=N\"",
+                "unknown layer {word:?} in `require`; expected one of {}, or \"landlock>=N\"",
                 Layers::ALL
             ),
         }
@@ -174,20 +174,20 @@ impl Profile {
                 "jit" => grants.jit = true,
                 _ => fail!(
                     Key,
-                    "unknown group {group:?} in `syscalls`; there are \"threads\", \"clock\" and \"jit\" (files: `read` and `write`)"
+                    "unknown group {group:?} in `syscalls`; expected \"threads\", \"clock\" or \"jit\" (for files: `read` and `write`)"
                 ),
             }
         }
         if self.name == "default" && !grants.connect.is_empty() {
             fail!(
                 Key,
-                "profile default cannot grant the network; make a profile of its own for the keys that need it: hyperchunk trust move FINGERPRINT PROFILE"
+                "profile default cannot grant the network; make another profile for the keys that need it: hyperchunk trust move FINGERPRINT PROFILE"
             )
         }
         if self.name == "untrusted" && grants != Grants::default() {
             fail!(
                 Key,
-                "profile untrusted cannot grant anything, for it is everybody's; make a profile of its own and put the key there: hyperchunk trust move FINGERPRINT PROFILE"
+                "profile untrusted cannot grant anything, since it applies to all unknown signers; make another profile and put the key there: hyperchunk trust move FINGERPRINT PROFILE"
             )
         }
         self.grants = grants;

@@ -13,9 +13,9 @@ use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 use std::path::{Component, Path, PathBuf};
 
-/// Folders that are never granted, nor their ancestors.
+/// Folders that are never granted, nor anything below them, nor their ancestors.
 const SYSTEM: [&str; 4] = ["/proc", "/sys", "/dev", "/run"];
-/// Paths in the user's home that are never granted.
+/// Paths in the user's home that are never granted, nor anything below them, nor their ancestors.
 const PRIVATE: [&str; 4] = [".ssh", ".gnupg", ".aws", ".netrc"];
 
 /// Grants of a profile.
@@ -70,7 +70,7 @@ impl Grants {
         };
         let plain = path.components().all(|c| matches!(c, Component::RootDir | Component::Normal(_)));
         if !path.is_absolute() || !plain || text.contains('\0') {
-            fail!(Key, "{text:?} is not an absolute path without `..`; only such are granted")
+            fail!(Key, "{text:?} is not an absolute path without `..`, and only these can be granted")
         }
         let mut never: Vec<PathBuf> = SYSTEM.iter().map(PathBuf::from).collect();
         never.extend(keys::config_dir());
@@ -86,12 +86,12 @@ impl Grants {
         if let Some(other) = never.iter().chain(&more).find(|n| path.starts_with(n) || n.starts_with(&path)) {
             fail!(
                 Key,
-                "{text:?} is never granted, since a rule holds for all below a folder, and this is or holds {}",
+                "{text:?} is never granted: a grant covers everything below a folder, and this path is, contains or is below {}",
                 other.display()
             )
         }
         if write && home.iter().chain(&home.as_ref().and_then(real)).any(|h| is_hidden(&path, h)) {
-            fail!(Key, "{text:?} is never granted for writing: programs take their settings from there")
+            fail!(Key, "{text:?} is never granted for writing: programs read their settings from there")
         }
         Ok(path)
     }
@@ -135,8 +135,8 @@ impl Grants {
     }
 }
 
-/// Lists the folders of programs that run functions: the package, and the Python environments that it could
-/// use.
+/// Lists the folders of the programs that run functions: the package, and `bin` and `lib` of its Python
+/// environment.
 fn programs() -> impl Iterator<Item = PathBuf> {
     let found = host::Programs::find().ok();
     let python = found.as_ref().and_then(|programs| programs.python().ok());
@@ -157,12 +157,12 @@ fn is_hidden(path: &Path, home: &Path) -> bool {
 #[cfg(target_os = "linux")]
 fn reason(path: &Path, error: &std::io::Error) -> String {
     match error.raw_os_error() {
-        Some(libc::ENOENT) => "which does not exist; make it, or take it out of the profile".into(),
+        Some(libc::ENOENT) => "which does not exist; create it, or remove it from the profile".into(),
         Some(libc::ELOOP) => match std::fs::canonicalize(path) {
             Ok(real) => {
-                format!("which has a symbolic link in it; write {}", escape(&real.display().to_string(), 300))
+                format!("which contains a symbolic link; write {}", escape(&real.display().to_string(), 300))
             }
-            Err(_) => "which has a symbolic link in it".into(),
+            Err(_) => "which contains a symbolic link".into(),
         },
         _ => format!("which cannot be opened: {error}"),
     }

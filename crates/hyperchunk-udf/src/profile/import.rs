@@ -48,7 +48,7 @@ pub fn import_file(file: &Path, name: Option<&str>, dry_run: bool) -> Result<Imp
     let stem = file.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
     let name = name.unwrap_or(&stem);
     if Profile::NAMES.contains(&name) {
-        fail!(Exists, "{name} is a profile that comes with the program: give the new one a --name")
+        fail!(Exists, "{name} is a built-in profile: give the new one another --name")
     }
     let path = Profile::create(name, &toml)?;
     Ok(ImportedFile { toml, warnings, made: Some((name.to_owned(), path)) })
@@ -120,7 +120,7 @@ pub fn import(text: &str) -> Result<ImportedProfile> {
     };
     let Value::Object(keys) = &value else { fail!(Syntax, "this is not a JSON object") };
     let Some(Value::Bool(sandbox)) = keys.get("sandbox") else {
-        fail!(Syntax, "this is no profile of HDF5-UDF: it has no key \"sandbox\" that is true or false")
+        fail!(Syntax, "this is not a profile of HDF5-UDF: it has no key \"sandbox\" that is true or false")
     };
     let mut rules = Rules::default();
     if !sandbox {
@@ -147,7 +147,7 @@ fn entries<'a>(value: &'a Value, what: &str) -> Result<Vec<(&'a str, &'a Value)>
     let mut found = Vec::new();
     for item in list {
         let Value::Object(object) = item else {
-            fail!(Syntax, "{what:?} has something else in it than {{\"name\": …}}")
+            fail!(Syntax, "{what:?} must contain only objects such as {{\"name\": …}}")
         };
         found.extend(object.iter().filter(|(k, _)| !k.starts_with('#')).map(|(k, v)| (k.as_str(), v)));
     }
@@ -179,7 +179,7 @@ impl Rules {
             return;
         }
         if NETWORK.contains(&name) {
-            self.warn("socket calls were left out: what may be connected to is written into [grant], as connect = [\"host:port\"]".into());
+            self.warn("socket calls were left out: write the permitted endpoints below [grant], as connect = [\"host:port\"]".into());
         } else if PROCESSES.contains(&name) {
             self.warn(format!("{shown}: no profile lets functions start or signal processes"));
         } else if name == "clone" || name == "clone3" {
@@ -235,7 +235,7 @@ impl Rules {
                 }
             } else if ALWAYS.contains(&name.as_str()) {
                 self.warn(format!(
-                    "{shown} is false, but every function has it: without files, it reaches none"
+                    "{shown} is false, but every function may make this call; without granted paths it reaches no file"
                 ));
             }
         }

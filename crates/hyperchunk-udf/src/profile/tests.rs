@@ -149,7 +149,7 @@ fn rules_of_the_reference() {
         ("{\"socket\": true}", "", "connect"),
         ("{\"fork\": true}", "", "processes"),
         ("{\"bpf\": true}", "", "single system calls"),
-        ("{\"read\": false}", "", "every function has it"),
+        ("{\"read\": false}", "", "every function may make this call"),
         ("", "{\"/**\": \"rw\"}", "patterns"),
         ("", "{\"/a/*.csv\": \"ro\"}", "patterns"),
         ("", "{\"/proc/**\": \"ro\"}", "never granted"),

@@ -25,7 +25,7 @@ impl Record {
     /// `Invalid` when there is no such chunk.
     pub fn block(&self, chunk: &[u64]) -> Result<Block> {
         if chunk.len() != self.output.dims.len() {
-            fail!(Invalid, "the stub has rank {} and the record {}", chunk.len(), self.output.dims.len())
+            fail!(Invalid, "the stub has rank {}, but the record {}", chunk.len(), self.output.dims.len())
         }
         let mut offset = Vec::with_capacity(chunk.len());
         let mut shape = Vec::with_capacity(chunk.len());
@@ -111,8 +111,8 @@ impl Record {
         self.chunk.iter().fold(size, |bytes, &d| bytes.saturating_mul(d))
     }
 
-    /// Fills a chunk from a block of this shape, which is either the chunk's or the shape of its part inside
-    /// the dataset, with unused zeros past the edges. `take` copies from a byte offset of the block on; it
+    /// Fills a chunk from a block of this shape: the whole chunk's, or its part's inside the dataset.
+    /// Elements past the dataset's edges become zeros. `take` copies from a byte offset of the block on; it
     /// writes all or nothing.
     ///
     /// # Errors
@@ -209,7 +209,7 @@ impl Record {
             let (was, most) = (&self.output.dims, &self.maximum);
             fail!(
                 Invalid,
-                "the dataset has the shape {dims:?} and its record says {was:?}, growing to {most:?}"
+                "the dataset has the shape {dims:?}, but its record says {was:?}, growing to at most {most:?}"
             )
         }
         let before = &self.output.dims;
@@ -280,7 +280,7 @@ impl Record {
         if !self.maximum.is_empty() && (!self.blockwise || !self.may_have(&self.output.dims)) {
             fail!(
                 Invalid,
-                "the record's largest shape {:?} does not fit {:?}",
+                "the record's maximum shape {:?} does not fit {:?}",
                 self.maximum,
                 self.output.dims
             )
@@ -290,5 +290,5 @@ impl Record {
 }
 
 fn internal_error() -> Error {
-    Error::new(ErrorKind::Worker, "the result is not where it should be")
+    Error::new(ErrorKind::Worker, "internal error: the result does not fit its chunk")
 }

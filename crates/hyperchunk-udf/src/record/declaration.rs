@@ -9,7 +9,7 @@ use crate::stub::{LiveId, RecordDigest};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashSet};
 
-/// Name of its output: the bytes of the worker's results.
+/// Name of an analysis's output: the bytes of the worker's results.
 pub const RESULTS: &str = "results";
 /// Maximum length of a name or version in bytes.
 const MAX_NAME_BYTES: usize = 100;
@@ -54,7 +54,7 @@ impl Failure {
     pub fn from_name(name: &str) -> Result<Self> {
         match [Failure::Skip, Failure::Mark, Failure::Raise].into_iter().find(|f| f.name() == name) {
             Some(failure) => Ok(failure),
-            None => fail!(Syntax, "failure is skip, mark or raise, not {:?}", escape(name, 40)),
+            None => fail!(Syntax, "failure must be skip, mark or raise, got {:?}", escape(name, 40)),
         }
     }
 }
@@ -82,7 +82,7 @@ pub struct Declaration {
 }
 
 impl Declaration {
-    /// Returns whether it reads the dataset of this absolute path.
+    /// Returns whether the analysis reads the dataset with this absolute path.
     pub fn sees(&self, dataset: &[u8]) -> bool {
         self.datasets.iter().any(|known| known.as_bytes() == dataset)
     }
@@ -95,7 +95,7 @@ impl Declaration {
         LiveId(RecordDigest::compute(&[language, &[0], &declaration, &[0], source.as_bytes()].concat()).0)
     }
 
-    /// Checks it against its record.
+    /// Checks the declaration and its record.
     ///
     /// # Errors
     /// `Invalid`, `Limit` or `Unsupported`.
@@ -134,7 +134,7 @@ impl Declaration {
             if !known {
                 fail!(
                     Invalid,
-                    "the rule of {:?} is {:?}; there are max, min, sum, first, last, and `with KEY` of a key with max or min",
+                    "the rule of {:?} is {:?}; expected max, min, sum, first, last, or `with KEY` of a key with max or min",
                     escape(key, 80),
                     escape(rule, 80)
                 )

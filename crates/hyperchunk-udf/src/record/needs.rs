@@ -3,7 +3,7 @@
 use crate::error::{Error, ErrorKind, Result, fail};
 use sha2::{Digest as _, Sha256};
 
-/// Prefix of the hash of seeds.
+/// Prefix of the text that is hashed to derive seeds and bytes.
 const CONTEXT: &[u8] = b"hyperchunk-seed-v1\0";
 /// Maximum seed: every language can represent all integers up to it.
 pub const MAX_SEED: u64 = (1 << 53) - 1;
@@ -13,12 +13,12 @@ pub const MAX_SEED: u64 = (1 << 53) - 1;
 pub struct Needs {
     /// Seed of the random numbers, which are the same for each reader.
     pub seed: Option<u64>,
-    /// Set if it reads the clock.
+    /// Set if the function reads the clock.
     pub clock: bool,
 }
 
 impl Needs {
-    /// Returns whether there are none.
+    /// Returns whether the function has no additional requirements.
     pub fn is_empty(&self) -> bool {
         *self == Needs::default()
     }
@@ -29,11 +29,12 @@ impl Needs {
     /// `Io` without random numbers of the system.
     pub fn new_seed() -> Result<u64> {
         let mut bytes = [0; 8];
-        getrandom::fill(&mut bytes).map_err(|e| Error::new(ErrorKind::Io, format!("random numbers: {e}")))?;
+        getrandom::fill(&mut bytes)
+            .map_err(|e| Error::new(ErrorKind::Io, format!("cannot get random numbers: {e}")))?;
         Ok(u64::from_le_bytes(bytes) & MAX_SEED)
     }
 
-    /// Checks that a record may have them.
+    /// Checks that a record may have these requirements.
     pub(super) fn check(&self) -> Result<()> {
         match self.seed {
             Some(seed) if seed > MAX_SEED => fail!(Invalid, "the seed {seed} is larger than {MAX_SEED}"),
@@ -42,9 +43,9 @@ impl Needs {
     }
 }
 
-/// Returns the seed of the block at `start`: the lowest 53 bits of the first 8 bytes of the SHA-256 of both.
-/// `start` is empty before the first block. The seed does not depend on the reader, nor on the order in which
-/// blocks are read.
+/// Returns the seed of the block at `start`: the lowest 53 bits of the first 8 bytes of the SHA-256 of the
+/// record's seed and `start`. `start` is empty before the first block. The seed does not depend on the
+/// reader, nor on the order in which blocks are read.
 pub fn seed_of_block(seed: u64, start: &[u64]) -> u64 {
     let mut hash = Sha256::new();
     hash.update(CONTEXT);

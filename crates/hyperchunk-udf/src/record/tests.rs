@@ -53,16 +53,16 @@ fn check(from: &str, to: &str, expected: &str) {
 #[test]
 fn damaged_records_are_refused() {
     check("\"api_version\":3", "\"api_version\":9", "record version 9");
-    check("\"api_version\":3", "\"api_version\":8", "what version 3 has");
-    check("\"api_version\":3", "\"api_version\":7", "what version 3 has");
-    check("\"api_version\":3", "\"api_version\":6", "what version 3 has");
-    check("\"created\"", "\"seed\":5,\"created\"", "what version 6 has");
-    check("\"created\"", "\"clock\":true,\"created\"", "what version 6 has");
-    check("\"created\"", "\"clock\":false,\"created\"", "says nothing of it");
+    check("\"api_version\":3", "\"api_version\":8", "content has version 3");
+    check("\"api_version\":3", "\"api_version\":7", "content has version 3");
+    check("\"api_version\":3", "\"api_version\":6", "content has version 3");
+    check("\"created\"", "\"seed\":5,\"created\"", "content has version 6");
+    check("\"created\"", "\"clock\":true,\"created\"", "content has version 6");
+    check("\"created\"", "\"clock\":false,\"created\"", "expected true, or no entry");
     check("\"api_version\":3", "\"api_version\":6,\"seed\":9007199254740992", "is larger than");
-    check("\"api_version\":3", "\"api_version\":4", "what version 3 has");
-    check("\"created\"", "\"halo\":[1,1],\"created\"", "what version 4 has");
-    check("\"created\"", "\"maximum_resolution\":[null,7],\"created\"", "what version 4 has");
+    check("\"api_version\":3", "\"api_version\":4", "content has version 3");
+    check("\"created\"", "\"halo\":[1,1],\"created\"", "content has version 4");
+    check("\"created\"", "\"maximum_resolution\":[null,7],\"created\"", "content has version 4");
     for (changes, expected) in [
         ("\"halo\":[1],\"created\"", "halo [1] does not fit"),
         ("\"halo\":[1,-1],\"created\"", "damaged"),
@@ -97,7 +97,7 @@ fn damaged_records_are_refused() {
     check("[\"NIR\",\"/g/Red\"]", "[\"NIR\"]", "describes 2");
     check("\"public_key\":\"AQEB", "\"public_key\":\"AQ", "damaged");
     check("\"float\"", "\"quaternion\"", "unknown type");
-    check("\"float\"", "\"string\"", "writes the type string(32) otherwise");
+    check("\"float\"", "\"string\"", "does not write the type string(32)");
     check("\"output_datatype\":\"float\"", "\"output_datatype\":\"string(*)\"", "variable length");
     check("\"float\"", "\"string(99999999)\"", "a string of 99999999 bytes");
 }

@@ -1,4 +1,4 @@
-//! Scanner for the datasets that a source names, which works by parsing.
+//! Scanner that finds the datasets that a source names, by parsing it.
 //!
 //! Each call of `lib.getData("x")`, `getDims`, `getType`, `getSize` and `array` must give its dataset as a
 //! constant, and each `lib.getAttr("x", "name")` also an attribute, because the names are recorded when the
@@ -86,13 +86,13 @@ pub fn scan(backend: Backend, source: &str, python: Option<&Path>) -> Result<Sca
             Scan { names: Expression::parse(source)?.inputs().to_vec(), ..Scan::default() }
         }
         (Backend::Python, None) => {
-            fail!(NotFound, "no Python was found to read this source with; install Python 3.11 or newer")
+            fail!(NotFound, "no Python was found to parse this source; install Python 3.11 or newer")
         }
     })
 }
 
 impl Scan {
-    /// Makes the result from the names, and from calls of `lib.seed` and `lib.clock` in the tokens.
+    /// Creates the result from the names, and from calls of `lib.seed` and `lib.clock` in the tokens.
     fn new(names: Vec<String>, tokens: &token::Tokens<'_>) -> Self {
         let calls = |word: &str| {
             (0..tokens.len()).any(|at| {

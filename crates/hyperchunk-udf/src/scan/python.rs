@@ -51,8 +51,11 @@ pub fn scan(python: &Path, source: &str) -> Result<Scan> {
             fail!(Syntax, "{place}{}", escape(&error, 1000))
         }
         _ => {
-            return Err(Error::new(ErrorKind::Worker, "it did not answer as expected")
-                .about(python.display().to_string()));
+            return Err(Error::new(
+                ErrorKind::Worker,
+                "expected names or an error as JSON, got another answer",
+            )
+            .about(python.display().to_string()));
         }
     };
     let mut names = Names::default();
@@ -64,7 +67,7 @@ pub fn scan(python: &Path, source: &str) -> Result<Scan> {
     Ok(Scan { names: names.list, seed: calls("seed"), clock: calls("clock") })
 }
 
-/// Child process that ends with this value.
+/// Child process that is killed when this guard is dropped.
 struct ChildGuard(Child);
 
 impl Drop for ChildGuard {
@@ -93,7 +96,7 @@ fn ask(python: &Path, source: &str, limit: Duration) -> Result<Vec<u8>> {
         .spawn();
     let _running = match child {
         Ok(child) => ChildGuard(child),
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => fail!(NotFound, "there is no such Python"),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => fail!(NotFound, "this Python does not exist"),
         Err(e) => return Err(Error::io("cannot start Python", &e)),
     };
     send(&talk, source.as_bytes(), deadline)?;

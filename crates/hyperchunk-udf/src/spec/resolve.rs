@@ -119,7 +119,8 @@ pub struct ExpressionInput {
     pub kind: Option<Kind>,
 }
 
-/// Resolves the datasets of an expression: its one output is the described one; all that it names are inputs.
+/// Resolves the datasets of an expression: its one output is the described one; all datasets that it names
+/// are inputs.
 ///
 /// Missing parts of the description are inferred: the type from the inputs' types by NumPy's rules, the shape
 /// from the inputs with more than one element, which must have one shape.
@@ -136,7 +137,7 @@ pub fn resolve_expression(
     let [spec] = specs else {
         fail!(
             Syntax,
-            "an expression computes one dataset; say its name, as in NDVI or NDVI:1000x1000:float, and no other"
+            "an expression computes one dataset; describe exactly one, as in NDVI or NDVI:1000x1000:float"
         )
     };
     let shown = escape(&spec.name, 200);
@@ -166,7 +167,7 @@ pub fn resolve_expression(
         let Some(kind) = found.kind else {
             fail!(
                 Unsupported,
-                "input {:?} is no number, and expressions compute with numbers",
+                "input {:?} is not a number, and expressions compute with numbers",
                 escape(name, 100)
             )
         };
@@ -186,9 +187,9 @@ pub fn resolve_expression(
         Some(datatype) => datatype.clone(),
     };
     let Some(kind) = output_kind(&datatype) else {
-        fail!(Unsupported, "dataset {shown:?}: expressions compute numbers, no strings or compounds")
+        fail!(Unsupported, "dataset {shown:?}: expressions compute numbers, not strings or compounds")
     };
-    // Reports expressions that cannot be computed now, whatever the type.
+    // Reports expressions that cannot be computed.
     expression.compile(&kinds, kind)?;
     let many: Vec<&InputInfo> = inputs.iter().filter(|i| !is_single(&i.dims)).collect();
     let largest = many
@@ -245,7 +246,7 @@ fn no_output(scan: &Scan) -> Result<()> {
     )
 }
 
-/// Makes an output from its description, with missing parts copied from the inputs.
+/// Returns an output from its description, with missing parts copied from the inputs.
 fn output(
     name: &str,
     dims: Option<&[u64]>,
@@ -258,7 +259,7 @@ fn output(
         (dims, datatype) => {
             let describe =
                 format!("describe it as NAME:RESOLUTION:TYPE, for example {shown}:1000x1000:float");
-            // Attributes say nothing about shapes.
+            // Attributes do not determine shapes.
             let inputs: Vec<&InputInfo> = inputs.iter().filter(|i| i.attribute.is_none()).collect();
             let Some(first) = inputs.first() else {
                 fail!(Syntax, "dataset {shown:?} has no inputs to copy dimensions and type from; {describe}")

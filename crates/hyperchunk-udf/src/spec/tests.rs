@@ -54,7 +54,7 @@ fn descriptions() {
         ("/", "!it has no name"),
         (":100:float", "!it has no name"),
         ("a\0b", "!it has no name"),
-        ("a:100:float:100:float", "!where its name ends"),
+        ("a:100:float:100:float", "!the end of its name"),
         ("a:100:string", "a 100 string(32)"),
         ("a:100:string(80)", "a 100 string(80)"),
         ("a:100:string(*)", "!strings of variable length cannot be computed; give them a size"),
@@ -65,7 +65,7 @@ fn descriptions() {
         ("a:{id:uint32,t}:1000", "!\":\" is missing after a member's name"),
         ("a:{id:uint32,t:}:1000", "!unknown type"),
         ("a:{id:uint32}:x", "!not a resolution"),
-        ("a:{id:uint32}", "!where its name ends"),
+        ("a:{id:uint32}", "!the end of its name"),
     ] {
         check_parse(text, expected);
     }

@@ -51,7 +51,7 @@ fn what_is_no_module_is_named() {
         (b"\0asm\x02\0\0\0", ErrorKind::Unsupported, "version"),
         (b"(module (func))", ErrorKind::Syntax, "wat2wasm"),
         (b"", ErrorKind::Syntax, "0 bytes"),
-        (b"print('hello')", ErrorKind::Syntax, "no WebAssembly"),
+        (b"print('hello')", ErrorKind::Syntax, "not a WebAssembly"),
     ] {
         let (found, text) = error(bytes);
         assert_eq!(found, kind, "{text}");

@@ -1,4 +1,5 @@
-//! Files that granted modules opened on import and read later, for example PROJ's database.
+//! Descriptors that stay open in the sandbox: files that granted modules opened on import and read later, for
+//! example PROJ's database, and the GPU driver's descriptors.
 
 use std::os::fd::RawFd;
 
@@ -8,7 +9,7 @@ pub(super) fn open() -> Vec<RawFd> {
     let mut found: Vec<RawFd> =
         entries.flatten().filter_map(|e| e.file_name().to_str()?.parse().ok()).collect();
     // The listing's own descriptor is closed by now, and its number free.
-    // SAFETY: the call only asks about a number, a descriptor or not.
+    // SAFETY: the call only queries a number, whether it is a descriptor or not.
     found.retain(|&fd| unsafe { libc::fcntl(fd, libc::F_GETFD) } >= 0);
     found
 }

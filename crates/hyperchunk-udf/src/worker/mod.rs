@@ -4,10 +4,10 @@
 //! and Python's extension module. Each adds a [`Runtime`] of its languages.
 //!
 //! The order is fixed: map the shared memory, let the back end prepare what it needs from the system, lock
-//! down, report the layers reached, and only then look at the source.
+//! down, report the layers reached, and only then interpret the source.
 //!
-//! **Invariant:** no byte of a source or of a compiled form is interpreted before [`sandbox::restrict`] has
-//! returned.
+//! **Invariant:** no source and no compiled form is interpreted before [`sandbox::restrict`] has returned.
+//! Until then the source is only decoded from the set-up's JSON.
 
 mod connections;
 mod descriptors;
@@ -52,7 +52,7 @@ pub struct CallSlot<'a> {
     pub dims: &'a [u64],
     /// Offset of the block in its dataset.
     pub start: &'a [u64],
-    /// Set if it may be written.
+    /// Set if the function may write the elements.
     pub output: bool,
     /// Segment, and the offset of the first byte in it.
     pub place: (u32, u64),
@@ -73,11 +73,11 @@ pub trait Runtime {
     /// the lock-down; no code of the function runs.
     ///
     /// # Errors
-    /// `Failed` with the language's message; `Worker` for a language that makes none.
+    /// `Failed` with the language's message; `Worker` for a language without machine code.
     fn compile(&mut self, _compiled: OwnedFd) -> Result<Vec<u8>> {
-        fail!(Worker, "this language makes no machine code")
+        fail!(Worker, "this language has no machine code to compile")
     }
-    /// Takes machine code that [`Runtime::compile`] made of the compiled form, before [`Runtime::load`].
+    /// Takes machine code to which [`Runtime::compile`] compiled the compiled form, before [`Runtime::load`].
     /// Called after the lock-down. Returns whether the code is usable.
     ///
     /// # Errors
@@ -102,7 +102,7 @@ pub trait Runtime {
     fn inputs_at(&self) -> Option<u64> {
         None
     }
-    /// Returns the stored forms that it can decode.
+    /// Returns the stored forms that the runtime can decode.
     fn decodes(&self) -> DecodeSupport {
         DecodeSupport::Nothing
     }
@@ -112,7 +112,7 @@ pub trait Runtime {
     /// # Errors
     /// `Worker` for a language that does not compute on a device.
     fn lend(&mut self, _memory: OwnedFd, _bytes: u64) -> Result<Option<String>> {
-        fail!(Worker, "memory of a device, for a language that does not compute there")
+        fail!(Worker, "this language does not compute on a device")
     }
     /// Releases that memory.
     fn take_back(&mut self) {}
@@ -122,7 +122,7 @@ pub trait Runtime {
     /// # Errors
     /// `Worker` for a language that takes only elements.
     fn decode(&mut self, _slots: &[CallSlot<'_>]) -> Result<bool> {
-        fail!(Worker, "an input as it is stored, for a language that takes elements")
+        fail!(Worker, "this language does not decode stored inputs")
     }
 }
 
@@ -141,7 +141,7 @@ pub fn serve(arguments: &[OsString], make: MakeRuntime<'_>) -> i32 {
     match run(socket, make) {
         Ok(()) => 0,
         Err(error) => {
-            // Fails if the host is gone, and there is no other process to notify.
+            // Fails if the host has ended, and there is no other process to notify.
             let _ = socket::send(socket, &protocol::encode_reply(&Reply::Failed(error.to_string())), &[]);
             1
         }
@@ -154,7 +154,12 @@ fn run(socket: BorrowedFd<'_>, make: MakeRuntime<'_>) -> Result<()> {
     let code = if setup.task == Task::RunCode { fds.pop() } else { None };
     let compiled = if setup.compiled { fds.pop() } else { None };
     if fds.len() != setup.segments.len() {
-        fail!(Worker, "{} descriptors for {} segments", fds.len(), setup.segments.len())
+        fail!(
+            Worker,
+            "expected a descriptor for each segment, got {} descriptors for {} segments",
+            fds.len(),
+            setup.segments.len()
+        )
     }
     let mut segments = Vec::with_capacity(fds.len());
     for (fd, s) in fds.iter().zip(&setup.segments) {
@@ -165,7 +170,7 @@ fn run(socket: BorrowedFd<'_>, make: MakeRuntime<'_>) -> Result<()> {
         });
     }
     let Some(status) = segments.first().and_then(|s| s.at(0, STATUS_BYTES as u64)) else {
-        fail!(Worker, "no status page")
+        fail!(Worker, "the first segment is too small for the status page")
     };
     let backend = Backend::from_json_name(&setup.backend)?;
     let types =
@@ -222,7 +227,9 @@ fn run(socket: BorrowedFd<'_>, make: MakeRuntime<'_>) -> Result<()> {
     answer(&Reply::Ready { layers, landlock_abi, inputs_at, decodes })?;
     match (setup.task, code) {
         (Task::Compile, _) => {
-            let Some(compiled) = compiled else { fail!(Worker, "nothing to compile") };
+            let Some(compiled) = compiled else {
+                fail!(Worker, "the set-up has no compiled form to compile")
+            };
             for piece in runtime.compile(compiled)?.chunks(CODE_MESSAGE_BYTES) {
                 answer(&Reply::Code(piece.to_vec()))?;
             }
@@ -254,7 +261,9 @@ fn run(socket: BorrowedFd<'_>, make: MakeRuntime<'_>) -> Result<()> {
             Request::Call(seq) => seq,
             Request::Lend(bytes) => {
                 let memory = socket::receive_with_descriptors(socket)?.and_then(|(_, mut fds)| fds.pop());
-                let Some(memory) = memory else { fail!(Worker, "no descriptor of memory") };
+                let Some(memory) = memory else {
+                    fail!(Worker, "the message has no descriptor of device memory")
+                };
                 answer(&Reply::Lent(runtime.lend(memory, bytes)?))?;
                 continue;
             }
@@ -286,16 +295,21 @@ fn locate<'a>(
     places: &'a [SlotLocation],
 ) -> Result<Vec<CallSlot<'a>>> {
     if places.len() != setup.slots.len() {
-        fail!(Worker, "a call with {} of {} slots", places.len(), setup.slots.len())
+        fail!(
+            Worker,
+            "expected a location for each slot, got {} locations for {} slots",
+            places.len(),
+            setup.slots.len()
+        )
     }
     let mut slots = Vec::with_capacity(places.len());
     for ((slot, datatype), place) in setup.slots.iter().zip(types).zip(places) {
         let data = protocol::block_bytes(&place.dims, datatype).and_then(|bytes| {
             segments.get(place.segment as usize)?.at(place.offset, bytes.max(place.stored))
         });
-        let Some(data) = data else { fail!(Worker, "a call outside the shared memory") };
+        let Some(data) = data else { fail!(Worker, "a block of the call is outside the shared memory") };
         if slot.output && place.stored > 0 {
-            fail!(Worker, "an output as it is stored")
+            fail!(Worker, "an output cannot be in stored form")
         }
         slots.push(CallSlot {
             name: &slot.name,
@@ -333,16 +347,16 @@ pub fn read_compiled(compiled: OwnedFd) -> Result<Vec<u8>> {
     // Without querying its size, which a locked-down process may not.
     std::io::Seek::rewind(&mut file)
         .and_then(|()| std::io::Read::take(file, u64::MAX).read_to_end(&mut bytes))
-        .map_err(|e| Error::io("reading the compiled form", &e))?;
+        .map_err(|e| Error::io("cannot read the compiled form", &e))?;
     Ok(bytes)
 }
 
 fn read_setup(mut fds: Vec<OwnedFd>) -> Result<(Setup, Vec<OwnedFd>)> {
     if fds.is_empty() {
-        fail!(Worker, "no set-up")
+        fail!(Worker, "the first message has no set-up")
     }
     let rest = fds.split_off(1);
-    let Some(first) = fds.pop() else { fail!(Worker, "no set-up") };
+    let Some(first) = fds.pop() else { fail!(Worker, "the first message has no set-up") };
     let text = read_compiled(first)?;
     Ok((parse_setup(&text)?, rest))
 }
@@ -354,12 +368,13 @@ fn parse_setup(text: &[u8]) -> Result<Setup> {
     struct SetupVersion {
         protocol: u32,
     }
-    let unusable = |e: serde_json::Error| Error::new(ErrorKind::Worker, format!("the set-up: {e}"));
+    let unusable =
+        |e: serde_json::Error| Error::new(ErrorKind::Worker, format!("cannot parse the set-up: {e}"));
     let SetupVersion { protocol } = serde_json::from_slice(text).map_err(unusable)?;
     if protocol != PROTOCOL_VERSION {
         fail!(
             Worker,
-            "the reading program has a hyperchunk of protocol {protocol} and its worker one of {PROTOCOL_VERSION}: one of them was updated meanwhile. Start the program anew, or reinstall hyperchunk"
+            "the host uses protocol {protocol}, and its worker {PROTOCOL_VERSION}: one of them was updated while the program ran; restart the program, or reinstall hyperchunk"
         )
     }
     serde_json::from_slice(text).map_err(unusable)

@@ -1,4 +1,5 @@
-//! Threads that a library starts when it is loaded, which the sandbox would not cover.
+//! Process control of workers: leaving behind the threads that a library started when it was loaded (the
+//! sandbox would not cover them), adopting orphans, and ending with the parent.
 
 use super::SOCKET;
 use crate::error::{Error, Result, fail};
@@ -7,7 +8,7 @@ use crate::socket;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-/// Number of checks, and the pause between them, whether the preceding process has ended.
+/// Maximum number of checks whether the parent has exited, and the pause between them.
 const MAX_CHECKS: u32 = 10_000;
 const CHECK_INTERVAL: Duration = Duration::from_micros(100);
 
@@ -18,13 +19,13 @@ const CHECK_INTERVAL: Duration = Duration::from_micros(100);
 pub fn adopt_orphans() -> Result<()> {
     // SAFETY: the option takes an integer and changes an attribute of this process.
     if unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) } != 0 {
-        return Err(Error::last_os("PR_SET_CHILD_SUBREAPER"));
+        return Err(Error::last_os("cannot set PR_SET_CHILD_SUBREAPER"));
     }
     Ok(())
 }
 
-/// Makes this process, whose children are workers, end when its parent does, the host with this pid. Its
-/// workers end with it.
+/// Makes this process end when its parent ends, the host with pid `host`. This process's own children, the
+/// workers, end when it does.
 ///
 /// # Errors
 /// `Io`.
@@ -43,8 +44,9 @@ fn count() -> Result<usize> {
     Ok(std::fs::read_dir("/proc/self/task").map_err(failed)?.count())
 }
 
-/// Continues in a forked copy of this process, which has only the calling thread, if there are others; `fork`
-/// makes the copy as the runtime requires. This process ends, and the host is told which one replaces it.
+/// If this process has more than one thread, forks and continues in the child, which has only the calling
+/// thread. The parent exits; the child sends its pid to the host. `fork` forks as the language runtime
+/// requires.
 ///
 /// # Errors
 /// `Io`, `Worker`, and the errors of `fork`.
@@ -54,7 +56,7 @@ pub fn leave_behind(fork: impl FnOnce() -> Result<i32>) -> Result<()> {
     }
     let before = std::process::id();
     if fork()? != 0 {
-        // SAFETY: exit handlers must not run: everything that they would clean up belongs to the copy now.
+        // SAFETY: exit handlers must not run: everything that they would clean up belongs to the child now.
         unsafe { libc::_exit(0) }
     }
     // The new parent must be the process that reaps workers before it is asked to signal its end.
@@ -67,5 +69,5 @@ pub fn leave_behind(fork: impl FnOnce() -> Result<i32>) -> Result<()> {
         }
         std::thread::sleep(CHECK_INTERVAL);
     }
-    fail!(Worker, "the process that has started threads does not end")
+    fail!(Worker, "the multithreaded parent process did not exit within one second of the fork")
 }

@@ -33,7 +33,7 @@ pub struct Finding {
 }
 
 /// Maximum number of paths in a finding.
-const NAMED: usize = 5;
+const MAX_PATHS: usize = 5;
 /// Chunks with fewer stored bytes are small, if there are many.
 const SMALL_CHUNK: u64 = 64 << 10;
 /// Chunks with more bytes are large.
@@ -74,7 +74,7 @@ fn about<'r>(
         kind,
         what: what(datasets.len(), first),
         advice: advice(first),
-        paths: datasets.iter().take(NAMED).map(|dataset| dataset.path.clone()).collect(),
+        paths: datasets.iter().take(MAX_PATHS).map(|dataset| dataset.path.clone()).collect(),
     })
 }
 
@@ -92,41 +92,41 @@ fn listing(report: &Report, found: &SurveyReport, all: &mut Vec<Finding>) {
         );
         let advice = match report.page {
             Some(_) => {
-                "lay it out anew, with all structure in front: `hyperchunk pack IN OUT --layout cloud`; or leave it as it is \
-                 and give readers its structure in one piece: `hyperchunk index IN`"
+                "rewrite the file with all structure at its start: `hyperchunk pack IN OUT --layout cloud`; or keep the file \
+                 and give readers a copy of its structure: `hyperchunk index IN`"
             }
             None => {
-                "lay it out with all structure in front: `hyperchunk pack IN OUT --layout cloud`, or write it so \
-                 (`hyperchunk.create(…, layout=\"cloud\")`; h5py: fs_strategy=\"page\", fs_page_size=4194304); or leave it \
-                 as it is and give readers its structure in one piece: `hyperchunk index IN`"
+                "rewrite the file with all structure at its start: `hyperchunk pack IN OUT --layout cloud`, or write it so \
+                 (`hyperchunk.create(…, layout=\"cloud\")`; h5py: fs_strategy=\"page\", fs_page_size=4194304); or keep the \
+                 file and give readers a copy of its structure: `hyperchunk index IN`"
             }
         };
         all.push(finding(weight, "scattered structure", what, advice));
     }
     if let Some(page) = report.page {
-        let what = format!("structure and data are kept in pages of {page} bytes");
+        let what = format!("structure and data are stored in pages of {page} bytes");
         all.push(finding(Weight::Note, "paged", what, ""));
         if page < 1 << 20 && report.structure > page {
             let what = format!(
-                "pages of {page} bytes are small: structure of {} bytes needs many",
+                "pages of {page} bytes are small: the structure of {} bytes needs many",
                 report.structure
             );
             all.push(finding(
                 Weight::Slow,
                 "small pages",
                 what,
-                "a first page that holds all structure: `hyperchunk pack IN OUT --layout cloud`",
+                "rewrite the file with all structure in the first page: `hyperchunk pack IN OUT --layout cloud`",
             ));
         }
     }
-    // Their place does not matter if they come with the bytes that a listing fetches anyway.
+    // The location of heap collections does not matter if a listing fetches their bytes anyway.
     let in_front = report.page.is_some_and(|page| page >= report.structure);
     if found.collections.len() > 32 && weight.is_some() && !in_front {
         let what = format!(
-            "strings of any length in attributes lie in {} places of the global heap",
+            "variable-length strings of attributes are stored in {} collections of the global heap",
             found.collections.len()
         );
-        let advice = "bring them to the structure: `hyperchunk pack IN OUT --layout cloud`; or use strings of fixed length \
+        let advice = "move them to the other structure: `hyperchunk pack IN OUT --layout cloud`; or use fixed-length strings \
                       for attributes";
         all.push(finding(Weight::Slow, "heap attributes", what, advice));
     }
@@ -189,7 +189,7 @@ fn chunks(report: &Report, assumed: &Assumptions, all: &mut Vec<Finding>) {
         &wasteful,
         |number, first| {
             format!(
-                "1 % of {} along the first axis costs much more than 1 %; of the first, {} bytes for {}",
+                "reading 1 % of {} along the first axis fetches much more than that; for the first, {} bytes instead of {}",
                 plural(number, "dataset", "datasets"),
                 first.slice.bytes,
                 first.slice_bytes
@@ -199,14 +199,14 @@ fn chunks(report: &Report, assumed: &Assumptions, all: &mut Vec<Finding>) {
             let shape: Vec<String> = shorter(first).iter().map(u64::to_string).collect();
             let path = String::from_utf8_lossy(&first.path);
             format!(
-                "chunks that are shorter along the axis that is sliced; for the first: `hyperchunk pack IN OUT --chunks \
+                "chunks that are shorter along the sliced axis; for the first: `hyperchunk pack IN OUT --chunks \
                  '{path}={}'`",
                 shape.join("x")
             )
         },
     ));
     let deep = pick(&|dataset| {
-        // The file's head and the data take two round trips; only the others are due to the index.
+        // The start of the file and the data take two round trips; only the others are due to the index.
         dataset.index_rounds >= 2 && dataset.version_1 && dataset.whole.rounds > 2
     });
     all.extend(about(
@@ -221,8 +221,9 @@ fn chunks(report: &Report, assumed: &Assumptions, all: &mut Vec<Finding>) {
             )
         },
         |_| {
-            "the formats of HDF5 1.10 have flatter ones: `hyperchunk pack IN OUT --layout cloud --libver v110`; larger chunks \
-             (`--chunks`) make fewer; or leave the file as it is: `hyperchunk index IN` makes a sidecar that needs none"
+            "the chunk indexes of HDF5 1.10 are flatter: `hyperchunk pack IN OUT --layout cloud --libver v110`; larger \
+             chunks (`--chunks`) make the index smaller; or keep the file: with the sidecar of `hyperchunk index IN`, \
+             readers need no chunk index"
                 .into()
         },
     ));
@@ -233,8 +234,8 @@ fn chunks(report: &Report, assumed: &Assumptions, all: &mut Vec<Finding>) {
         "contiguous",
         &rows,
         |number, _| {
-            let datasets = plural(number, "dataset lies", "datasets lie");
-            format!("{datasets} in one piece: slices of rows are read exactly")
+            let datasets = plural(number, "dataset is", "datasets are");
+            format!("{datasets} contiguous: slices of rows are read without any other bytes")
         },
         |_| String::new(),
     ));
@@ -245,13 +246,18 @@ fn chunks(report: &Report, assumed: &Assumptions, all: &mut Vec<Finding>) {
         &unfiltered,
         |number, _| format!("{} not compressed", plural(number, "large dataset is", "large datasets are")),
         |_| {
-            "shuffle and deflate often halve what is moved: `hyperchunk pack IN OUT --filters deflate`".into()
+            "shuffle and deflate often halve the bytes to transfer: `hyperchunk pack IN OUT --filters deflate`".into()
         },
     ));
     let many = pick(&|dataset| dataset.bytes < 4 << 10).len();
     if many > 1000 {
-        let what = format!("{many} datasets of less than 4 KiB: each has a header of its own");
-        all.push(finding(Weight::Slow, "many small datasets", what, "join them, or keep them as attributes"));
+        let what = format!("{many} datasets have less than 4 KiB: each needs an object header");
+        all.push(finding(
+            Weight::Slow,
+            "many small datasets",
+            what,
+            "join them, or store them as attributes",
+        ));
     }
 }
 
@@ -277,7 +283,7 @@ fn shorter(dataset: &DatasetReport) -> Vec<u64> {
     chunk
 }
 
-/// Suggests a chunk shape of a good size.
+/// Suggests a chunk shape of about [`GOOD_CHUNK`] bytes.
 fn larger(dataset: &DatasetReport, mean: u64) -> Vec<u64> {
     let Some((chunk, _)) = &dataset.chunks else { return Vec::new() };
     let mut chunk = chunk.clone();
@@ -308,7 +314,7 @@ fn elsewhere(found: &SurveyReport, all: &mut Vec<Finding>) {
             Weight::Serious,
             "external data",
             ("dataset has its data in other files", "datasets have their data in other files"),
-            "bring the data into the file: `hyperchunk pack IN OUT --embed`",
+            "copy the data into the file: `hyperchunk pack IN OUT --embed`",
             external,
         ),
         (
@@ -318,15 +324,15 @@ fn elsewhere(found: &SurveyReport, all: &mut Vec<Finding>) {
                 "dataset is in a sharded store: its costs are not counted here",
                 "datasets are in a sharded store: their costs are not counted here",
             ),
-            "make one file of it: `hyperchunk store pack IN OUT`",
+            "convert the store to one file: `hyperchunk store pack IN OUT`",
             sharded,
         ),
         (
             Weight::Note,
             "live",
             (
-                "live dataset is computed where it is read: what its inputs cost is not counted here",
-                "live datasets are computed where they are read: what their inputs cost is not counted here",
+                "live dataset is computed where it is read: the cost of its inputs is not counted here",
+                "live datasets are computed where they are read: the cost of their inputs is not counted here",
             ),
             "",
             live,
@@ -335,10 +341,10 @@ fn elsewhere(found: &SurveyReport, all: &mut Vec<Finding>) {
             Weight::Note,
             "virtual",
             (
-                "dataset is made of others, which are opened one by one",
-                "datasets are made of others, which are opened one by one",
+                "dataset is virtual: its sources are opened one by one",
+                "datasets are virtual: their sources are opened one by one",
             ),
-            "their costs are not counted here: check the files that they name, or bring their data into one file: `hyperchunk \
+            "their costs are not counted here: check the files of the sources, or copy their data into one file: `hyperchunk \
              pack IN OUT --embed`",
             virtuals,
         ),
@@ -346,22 +352,22 @@ fn elsewhere(found: &SurveyReport, all: &mut Vec<Finding>) {
             Weight::Slow,
             "sequences of any length",
             (
-                "dataset holds strings or sequences of any length, which lie scattered over the global heap",
-                "datasets hold strings or sequences of any length, which lie scattered over the global heap",
+                "dataset has variable-length strings or sequences, which are scattered over the global heap",
+                "datasets have variable-length strings or sequences, which are scattered over the global heap",
             ),
-            "strings of fixed length; their costs beyond the handles are not counted here",
+            "use fixed-length strings; the cost of reading the heap is not counted here",
             vlen,
         ),
     ] {
         if !paths.is_empty() {
             let what = plural(paths.len(), what.0, what.1);
-            let paths = paths.into_iter().take(NAMED).collect();
+            let paths = paths.into_iter().take(MAX_PATHS).collect();
             all.push(Finding { paths, ..finding(weight, kind, what, advice) });
         }
     }
 }
 
-/// Returns whether a dataset is live: one of its filters is a program instead of data.
+/// Returns whether a dataset is live: one of its filters is the one of live datasets.
 fn is_live(dataset: &SurveyedDataset) -> bool {
     dataset.header.pipeline.iter().any(|filter| filter.id == crate::live::FILTER)
 }
@@ -395,10 +401,10 @@ fn filters(report: &Report, found: &SurveyReport, all: &mut Vec<Finding>) {
     }
     if !unknown.is_empty() {
         let datasets = plural(unknown.len(), "dataset has filters", "datasets have filters");
-        let what = format!("{datasets} that this build cannot undo");
-        let advice = "bring the filter (`hyperchunk.register_filter`), or make a copy without it where its plugin for libhdf5 \
-                      is installed: `h5repack -f NONE IN OUT`";
-        let paths = unknown.into_iter().take(NAMED).collect();
+        let what = format!("{datasets} that this build cannot decode");
+        let advice = "register a decoder (`hyperchunk.register_filter`), or make a copy without the filter where its plugin \
+                      for libhdf5 is installed: `h5repack -f NONE IN OUT`";
+        let paths = unknown.into_iter().take(MAX_PATHS).collect();
         all.push(Finding { paths, ..finding(Weight::Serious, "unknown filter", what, advice) });
     }
     all.extend(about(
@@ -407,7 +413,7 @@ fn filters(report: &Report, found: &SurveyReport, all: &mut Vec<Finding>) {
         &useless,
         |number, first| {
             format!(
-                "{} compressed to no effect; the first, {} bytes to {}",
+                "{} compressed without effect; the first, from {} bytes to {}",
                 plural(number, "dataset is", "datasets are"),
                 first.bytes,
                 first.stored
@@ -416,8 +422,8 @@ fn filters(report: &Report, found: &SurveyReport, all: &mut Vec<Finding>) {
         |first| {
             let path = String::from_utf8_lossy(&first.path);
             format!(
-                "no filter, since decoding costs time and saves nothing: `hyperchunk pack IN OUT --filter '{path}=none'`; or \
-                 shuffle before it, or fewer digits"
+                "no filter, since decoding takes time and saves nothing: `hyperchunk pack IN OUT --filter '{path}=none'`; or \
+                 shuffle before the compressor, or store fewer digits"
             )
         },
     ));

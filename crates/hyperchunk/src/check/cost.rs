@@ -1,24 +1,24 @@
 //! Estimated cost of reading over a network: round trips, requests, bytes, seconds.
 
 use super::Assumptions;
-use crate::io::{NEAR, Paged, Reach, around, ranges, structure_requests};
+use crate::io::{MAX_GAP_BYTES, Paged, Reach, around, ranges, structure_requests};
 use crate::survey::{joined, merge_ranges};
 use std::ops::Range;
 
 /// Cost of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Cost {
-    /// Minimum number of round trips in sequence, which the file's structure forces on a reader that starts
-    /// from nothing and asks for exactly the bytes that it needs.
+    /// Minimum number of round trips in sequence that the file's structure forces on a reader which knows
+    /// nothing about the file and requests exactly the bytes that it needs.
     pub forced: u64,
-    /// Round trips in sequence of a reader that starts with the head of the file and fetches structure in
-    /// blocks.
+    /// Round trips in sequence of a reader that starts with the first bytes of the file and fetches structure
+    /// in blocks.
     pub rounds: u64,
-    /// Its requests.
+    /// Number of requests of that reader.
     pub requests: u64,
-    /// The bytes that it fetches.
+    /// Number of bytes that it fetches.
     pub bytes: u64,
-    /// The bytes that are needed.
+    /// Number of bytes that are needed.
     pub needed: u64,
     /// The duration in seconds.
     pub seconds: f64,
@@ -43,11 +43,11 @@ impl Cost {
         };
         let first = assumed.options.first_read.min(size);
         let head = 0..first.saturating_add(assumed.options.read_ahead).min(size);
-        // A reader without data lists the file.
+        // Without data, this is the cost of a listing.
         let reach = if data.is_empty() { Reach::All } else { Reach::Path };
         let mut have = vec![head.clone()];
         cost.round(std::slice::from_ref(&(0..first)), assumed);
-        // The others arrive while the reader continues.
+        // The read-ahead arrives while the reader continues, so it takes no time.
         cost.bytes += head.end - first;
         let blocks = |have: &[Range<u64>]| {
             let absent: Vec<_> = data.iter().filter(|range| !covered(have, range)).cloned().collect();
@@ -61,7 +61,8 @@ impl Cost {
                 let around = around(range, assumed.options.block, reach, paged);
                 around.start..around.end.min(size)
             });
-            let joined = joined(&merge_ranges(pieces.collect()), NEAR, assumed.options.largest_request);
+            let joined =
+                joined(&merge_ranges(pieces.collect()), MAX_GAP_BYTES, assumed.options.largest_request);
             let requests = joined.iter().flat_map(|(piece, _)| structure_requests(piece, &assumed.options));
             let mut requests: Vec<Range<u64>> = requests.collect();
             if index == with {
@@ -85,8 +86,8 @@ impl Cost {
         let bytes: u64 = requests.iter().map(|request| request.end - request.start).sum();
         let largest = requests.iter().map(|request| request.end - request.start).max().unwrap_or(0);
         let at_once = (assumed.options.concurrency as u64).clamp(1, count);
-        // Requests run concurrently, as many as allowed: the longest one decides, or the total shared
-        // among them.
+        // As many requests as allowed run concurrently: the largest one determines the time, or an equal share of
+        // all bytes if this is more.
         let longest = largest.max(bytes / at_once);
         #[expect(clippy::cast_precision_loss, reason = "an estimate")]
         let seconds = count.div_ceil(at_once) as f64 * assumed.cost.latency.as_secs_f64()

@@ -17,7 +17,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 /// Maximum number of datasets that are checked one by one.
-const MOST: usize = 10_000;
+const MAX_DATASETS: usize = 10_000;
 
 /// Assumptions about a network and a reader.
 #[derive(Debug, Clone, PartialEq)]
@@ -52,19 +52,19 @@ pub struct Report {
     pub structure: u64,
     /// The size of its pages, if it uses pages.
     pub page: Option<u64>,
-    /// The cost of listing all objects and attributes, for a reader that announces it at the start
+    /// The cost of listing all objects and attributes, for a reader that opens the file for this
     /// ([`RemoteOptions::for_listing`]).
     pub list: Cost,
     /// The cost of reading each of the first ten thousand datasets.
     pub each: Vec<DatasetReport>,
-    /// Findings, the worst first.
+    /// Findings, the most serious first.
     pub findings: Vec<Finding>,
     /// Unreadable objects: path and reason.
     pub errors: Vec<(Vec<u8>, Error)>,
 }
 
 impl Report {
-    /// Returns whether there was no serious finding.
+    /// Returns whether there are neither serious findings nor errors.
     #[must_use]
     pub fn is_fit(&self) -> bool {
         self.errors.is_empty() && self.findings.iter().all(|finding| finding.weight != Weight::Serious)
@@ -109,9 +109,9 @@ pub fn check(file: &File, assumed: &Assumptions) -> Result<Report> {
 /// Progress of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
-    /// The structure is read; number of objects found.
+    /// The structure is being read; number of objects found.
     Objects(usize),
-    /// Datasets are checked one by one; number done, and total.
+    /// Datasets are being checked one by one; number done, and total.
     Datasets(usize, usize),
 }
 
@@ -145,8 +145,8 @@ fn look(file: &File, assumed: &Assumptions, progress: &dyn Fn(Stage)) -> Result<
     let mut errors: Vec<(Vec<u8>, Error)> =
         found.errors.iter().map(|(object, error)| (found.path(*object), error.clone())).collect();
     let mut each = Vec::new();
-    let total = found.datasets.len().min(MOST);
-    for (number, dataset) in found.datasets.iter().take(MOST).enumerate() {
+    let total = found.datasets.len().min(MAX_DATASETS);
+    for (number, dataset) in found.datasets.iter().take(MAX_DATASETS).enumerate() {
         progress(Stage::Datasets(number, total));
         let mut survey = Survey::new(&mut fetch, limits)?;
         let names = found.names(dataset.object);
@@ -189,7 +189,7 @@ fn read(
         })?;
         match link.map(|link| link.target) {
             Some(LinkTarget::Hard(to)) => address = to,
-            _ => return Err(Error::corrupt("a link that is not found again")),
+            _ => return Err(Error::corrupt("a link that was found before is missing")),
         }
     }
     let header = survey.one(|image| object::dataset(image, &object_header::parse(image, address)?))?;
@@ -236,7 +236,7 @@ fn read(
             let before = survey.rounds.len();
             let row = match survey.one(|image| chunk_index::in_a_row(image, &chunked.map)) {
                 Err(error) if error.is_of_reading() => return Err(error),
-                // An error in the index is reported below.
+                // An error in the index is reported by the complete read below.
                 row => row.ok().flatten(),
             };
             let top = survey.rounds.len();
@@ -253,10 +253,14 @@ fn read(
             let asked = u128::from(rows.end - rows.start);
             let held = u128::from(touched.end - touched.start) * u128::from(high);
             report.slice_bytes = u64::try_from(u128::from(stored) * asked / held.max(1)).unwrap_or(stored);
-            // A slice needs only its part of the index.
+            // For the whole dataset, a reader fetches chunks that are stored contiguously together with the
+            // leaves of their index (see `ahead`).
             let structure = survey.rounds.clone();
-            let with =
-                if row.is_some_and(|row| row.end - row.start <= ahead::MOST) { top } else { structure.len() };
+            let with = if row.is_some_and(|row| row.end - row.start <= ahead::MAX_BYTES) {
+                top
+            } else {
+                structure.len()
+            };
             report.whole = Cost::new(&structure, (&whole, with), size, paged, assumed);
             report.slice = Cost::new(&structure, (&part, structure.len()), size, paged, assumed);
             return Ok(report);

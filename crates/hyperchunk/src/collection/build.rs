@@ -1,4 +1,4 @@
-//! Building of a collection: all files side by side, each in the round trips that its structure forces.
+//! Building of a collection. Files are read in parallel, each in as few round trips as its structure allows.
 
 use super::layout::{Concat, DatasetLayout, FileLayout, describe, dimension_length};
 use super::predicted::{PredictedSource, Prediction};
@@ -19,7 +19,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Maximum number of files that are read side by side over a network.
+/// Maximum number of files that are read in parallel over a network.
 const MAX_FILES_AT_ONCE: usize = 24;
 /// Maximum size in bytes of the values of one coordinate in one file.
 const MAX_COORDINATE_BYTES: usize = 256 << 20;
@@ -28,13 +28,13 @@ const MAX_COORDINATE_BYTES: usize = 256 << 20;
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct CollectOptions {
-    /// The axis along which files are joined; `None` for the only unlimited dimension of the first file.
+    /// Axis along which files are joined; `None` for the only unlimited dimension of the first file.
     pub concat: Option<Concat>,
-    /// Skips files that cannot be read or have another layout, instead of failing.
+    /// True to skip files that cannot be read or have another layout, instead of failing.
     pub skip: bool,
 }
 
-/// What a collection keeps of one file.
+/// Content of one file: everything that a collection may store of it.
 struct CollectedFile {
     file: CollectionFile,
     index: Bytes,
@@ -43,15 +43,16 @@ struct CollectedFile {
     layout: FileLayout,
 }
 
-/// What a collection keeps of one file, without its layout, which takes more memory than all else.
+/// Content of one file that is compared with the first one: without its layout, which takes more memory than
+/// the rest.
 struct JoinedFile {
     file: CollectionFile,
     index: Bytes,
-    /// For each variable of the collection.
+    /// One for each variable of the collection.
     parts: Vec<Part>,
 }
 
-/// What a collection keeps of one dataset of one file.
+/// Content of one dataset of one file.
 struct Part {
     /// Extent along the joined axis.
     length: Option<u64>,
@@ -62,12 +63,13 @@ struct Part {
 }
 
 impl Collection {
-    /// Reads the structure of files, and the values of their coordinates. `progress` gets the number of finished
-    /// files.
+    /// Reads the structure of files and the values of their coordinates. `progress` is called with the number
+    /// of finished files.
     ///
     /// # Errors
-    /// Invalid for no files, a dimension that is not there, and a file whose layout is not the first file's; the
-    /// errors of opening the files. With [`CollectOptions::skip`], only those of the first file.
+    /// Invalid for an empty list of files, a dimension that the first file lacks, and a file whose layout
+    /// differs from the first file's; the errors of opening the files. With [`CollectOptions::skip`], only
+    /// the first file's errors.
     pub fn collect(
         names: &[String],
         options: &OpenOptions,
@@ -88,7 +90,7 @@ impl Collection {
         let variables: Vec<CollectionVariable> =
             described.collect::<Result<_>>().map_err(|error| error.file(first_name))?;
         if variables.iter().all(|variable| variable.axis.is_none()) {
-            let message = format!("cannot join the files: the first one has no dimension {concat}");
+            let message = format!("cannot join the files: the first file has no dimension {concat}");
             return Err(Error::invalid(message).file(first_name));
         }
         let mut collection = Self::empty(concat, variables);
@@ -102,8 +104,8 @@ impl Collection {
         Ok(collection)
     }
 
-    /// Adds files that the collection does not have yet. Its own files are not read again, except for one
-    /// dataset's description.
+    /// Adds the files that are not yet in the collection; returns their number. Of its own files only the
+    /// first is read again, for its layout and coordinates.
     ///
     /// # Errors
     /// As [`Collection::collect`].
@@ -122,7 +124,7 @@ impl Collection {
         let values = coordinate_values(&file, &layout)?;
         let first = CollectedFile { file: self.file(0)?.clone(), index: Bytes::new(), values, layout };
         let found = self.members(&new, options, how, &first, (&Arc::default(), 0), progress)?;
-        // A file that was left out before has its newest reason.
+        // A file that was skipped before gets the reason of this call.
         let again: HashSet<&String> = new.iter().collect();
         self.skipped.retain(|file| !again.contains(&file.name));
         for (name, file) in new.iter().zip(found) {
@@ -131,7 +133,7 @@ impl Collection {
         Ok(new.len())
     }
 
-    /// Reads files side by side; a file that is to be skipped is an error in its place.
+    /// Reads files in parallel; returns a result for each name, in order. A file to be skipped is an error.
     fn members(
         &self,
         names: &[String],
@@ -149,7 +151,7 @@ impl Collection {
             threads.min(names.len()),
             names.iter().enumerate(),
             || (),
-            |(), (place, name)| {
+            |(), (number, name)| {
                 let read = member(name, options, prediction).and_then(|(member, _)| {
                     self.check(&member, first).map_err(|error| error.file(io::without_secrets(name)))?;
                     Ok(self.joined(member, Some(&first.layout)))
@@ -158,14 +160,14 @@ impl Collection {
                     Err(error) if !how.skip => return Err(error),
                     read => read,
                 };
-                if let Some(slot) = found.lock().unwrap_or_else(PoisonError::into_inner).get_mut(place) {
+                if let Some(slot) = found.lock().unwrap_or_else(PoisonError::into_inner).get_mut(number) {
                     *slot = Some(read);
                 }
                 progress(done.fetch_add(1, Ordering::Relaxed) + 1);
                 Ok(())
             },
         )?;
-        // A file whose read was cancelled is not one to leave out.
+        // A file whose read was cancelled is not skipped: the whole call fails.
         interrupt::check(interrupt::current_interrupt().as_ref())?;
         let found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
         let missing = || Err(Error::new(ErrorKind::Io, "interrupted"));
@@ -184,7 +186,7 @@ impl Collection {
         };
         for (path, dataset) in &first.layout {
             let Some(own) = member.layout.get(path) else {
-                return differs(path, "the first file has this dataset, this file has not");
+                return differs(path, "the first file has this dataset, this file does not");
             };
             let axis = self.axis(path);
             if let Some(reason) = own.difference(dataset, axis) {
@@ -197,11 +199,11 @@ impl Collection {
                 return differs(path, "it is shorter than its dimension");
             }
             if axis.is_none() && member.values.get(path) != first.values.get(path) {
-                return differs(path, "its values are not those of the first file");
+                return differs(path, "its values differ from the first file's");
             }
         }
         match member.layout.keys().find(|path| !first.layout.contains_key(*path)) {
-            Some(path) => differs(path, "this file has this dataset, the first file has not"),
+            Some(path) => differs(path, "this file has this dataset, the first file does not"),
             None => Ok(()),
         }
     }
@@ -215,12 +217,14 @@ impl Collection {
         }
     }
 
-    /// Returns what is kept of a file. `first` is the layout of the first file; `None` for that one itself.
+    /// Extracts the parts of a file that the collection stores. `first` is the layout of the first file;
+    /// `None` if `member` is the first file.
     fn joined(&self, mut member: CollectedFile, first: Option<&FileLayout>) -> JoinedFile {
         let units = |dataset: &DatasetLayout| dataset.units().map(|text| text.map(str::to_owned));
         let mut parts = Vec::with_capacity(self.variables.len());
         for variable in &self.variables {
-            // Of coordinates that are not joined, the first file's values stand for all.
+            // Of coordinates that are not joined, only the first file's values are stored: all files have the
+            // same.
             let is_kept = variable.axis.is_some() || first.is_none();
             let values = member.values.remove(&variable.path).filter(|_| is_kept);
             let dataset = member.layout.get(&variable.path);
@@ -236,7 +240,7 @@ impl Collection {
     }
 
     fn push(&mut self, file: JoinedFile) {
-        let place = self.files.len() as u64;
+        let number = self.files.len() as u64;
         for (variable, part) in self.variables.iter_mut().zip(file.parts) {
             if let Some(length) = part.length {
                 Arc::make_mut(&mut variable.lengths).push(length);
@@ -248,7 +252,7 @@ impl Collection {
                 variable.values.get_or_insert_default().extend_from_slice(&values);
             }
             if let Some(units) = part.units {
-                variable.units.insert(place, units);
+                variable.units.insert(number, units);
             }
         }
         self.files.push(file.file);
@@ -272,27 +276,28 @@ fn variable(path: &[u8], dataset: &DatasetLayout, concat: &Concat) -> Result<Col
 fn absolute(name: &str) -> Result<String> {
     let Some(path) = io::local_path(name) else { return Ok(name.to_owned()) };
     let path = std::path::absolute(&path)
-        .map_err(|error| Error::new(ErrorKind::Io, format!("cannot find its folder: {error}")).file(name))?;
+        .map_err(|error| Error::new(ErrorKind::Io, format!("cannot resolve the path: {error}")).file(name))?;
     path.into_os_string()
         .into_string()
         .map_err(|path| Error::unsupported("cannot join a file whose name is not UTF-8").file(path.display()))
 }
 
-/// Returns what two names of one file share: the path without links, or the URL.
+/// Returns the canonical name of a file: the path with symbolic links resolved, or the URL.
 fn real(name: &str) -> String {
     let path = io::local_path(name).and_then(|path| std::fs::canonicalize(path).ok());
     path.map_or_else(|| name.to_owned(), |path| path.to_string_lossy().into_owned())
 }
 
-/// The finished part of a collection that is being made, in a file of its own. It is marked, so that no collection
-/// of the user is taken for one.
+/// Checkpoints: the finished part of a collection that is being built, in a file of its own. It has a mark,
+/// so that it cannot be confused with a collection of the user.
 impl Collection {
-    /// Opens the finished part that an interrupted call left, if there is one.
+    /// Opens the finished part that an interrupted call has written; `None` if the file does not exist.
     ///
     /// # Errors
-    /// Invalid for a link, for a file of a user other than this one and root, for one that others may write to, and
-    /// for one that is not a finished part; Io for a folder that is missing or is reached through another user's
-    /// link; the errors of [`Collection::parse`]. They say what to do.
+    /// Invalid for a symbolic link, for a file whose owner is neither this user nor root, for a file that
+    /// other users may write to, and for a file that is not a finished part; Io for a folder that is missing
+    /// or is reached through another user's symbolic link; the errors of [`Collection::parse`]. The messages
+    /// name a remedy.
     pub fn open_part(path: &Path, options: &OpenOptions) -> Result<Option<Self>> {
         output::check_way(path)?;
         let shown = path.display().to_string();
@@ -312,14 +317,15 @@ impl Collection {
         })?;
         match found {
             Some((_, false)) => Err(Error::invalid(format!(
-                "cannot keep finished files in {shown}: expected no file, or the part that an interrupted call \
-                 finished, got a complete collection; move it away, or name another output"
+                "cannot store finished files in {shown}: expected no file, or the part that an interrupted \
+                 call finished, got a complete collection; move it away, or name another output"
             ))),
             found => Ok(found.map(|(part, _)| part)),
         }
     }
 
-    /// Writes it as the finished part of a collection; `replace` tells whether there is an earlier one.
+    /// Writes the collection to a file as a finished part. `replace` is true if an earlier part may be
+    /// replaced.
     ///
     /// # Errors
     /// As [`Collection::encode_for`] and [`output::write`].
@@ -329,12 +335,12 @@ impl Collection {
         output.write_all(&bytes).map_err(|error| {
             Error::new(ErrorKind::Io, format!("cannot write {}: {error}", path.display()))
         })?;
-        // With a permissive umask, it would be one that others may write to.
+        // With a permissive umask other users could write to the file, and `open_part` would reject it.
         output.tighten(Path::new(""));
         output.finish()
     }
 
-    /// Deletes the finished part of a collection that is complete now.
+    /// Deletes the finished part, once the collection is complete. Does nothing if the file does not exist.
     ///
     /// # Errors
     /// As [`Collection::open_part`]; Io.
@@ -358,7 +364,7 @@ fn member(
     let predicted = match io::local_path(name) {
         Some(_) => None,
         None => {
-            // The prediction says what else is needed.
+            // The prediction replaces the read-ahead.
             let remote = io::RemoteOptions { read_ahead: 0, ..options.remote.clone() };
             let source = io::open(name, &remote).map_err(|error| error.file(io::without_secrets(name)))?;
             Some(Arc::new(PredictedSource::new(source, prediction)))
@@ -378,7 +384,7 @@ fn member(
     let index = Bytes::from(built.bytes);
     let file = file.with_index(Index::open(index.clone(), name, &options.limits)?)?;
     let identity = Identity::from_source(&**file.source())
-        .ok_or_else(|| file.name(Error::invalid("the version of this file cannot be told")))?;
+        .ok_or_else(|| file.name(Error::invalid("cannot determine the version of this file")))?;
     let layout = describe(&file)?;
     let values = coordinate_values(&file, &layout)?;
     let prediction = predicted.map(|source| source.finish()).unwrap_or_default();
@@ -395,7 +401,7 @@ fn coordinate_values(file: &File, layout: &FileLayout) -> Result<BTreeMap<Vec<u8
         let size = dataset.elements()?.saturating_mul(dataset.datatype().size);
         let size = usize::try_from(size).unwrap_or(usize::MAX);
         if size > MAX_COORDINATE_BYTES {
-            let message = format!("a coordinate of {size} bytes, more than {MAX_COORDINATE_BYTES}");
+            let message = format!("the coordinate has {size} bytes; the limit is {MAX_COORDINATE_BYTES}");
             return Err(dataset.name(Error::limit(message)));
         }
         datasets.push((path.clone(), dataset, crate::room::zeros(size)?));

@@ -1,4 +1,4 @@
-//! Format of a collection: a header, a directory of sections, and the indexes of the files.
+//! Format of a collection's file: a header, a directory of sections, and the indexes of the files.
 
 use super::statistics::check;
 use super::{Collection, CollectionFile, CollectionVariable, Concat, SkippedFile, Units};
@@ -13,17 +13,17 @@ use std::sync::Arc;
 
 pub(super) const COLLECTION: Frame =
     Frame { signature: b"\x89HCX\r\n\x1a\n", version: 2, oldest: 1, name: "collection", one: "a collection" };
-/// A collection without statistics, which readers of the first version know, too.
+/// A collection without statistics, in version 1: readers of that version support it.
 const WITHOUT_STATISTICS: Frame = Frame { version: 1, ..COLLECTION };
 
-/// Bits of a variable: it has values; it has statistics.
+/// Flags of a variable: it has values; it has statistics.
 const HAS_VALUES: u64 = 1;
 const HAS_STATISTICS: u64 = 2;
 
-/// End of the directory of a finished part.
+/// Number at the end of the directory that marks a finished part.
 const IS_PART: u64 = 1;
 
-/// Maximum length in bytes of a file's version, and of a name or reason.
+/// Maximum lengths in bytes: of a file's version, and of a name or reason.
 const MAX_VERSION_BYTES: u64 = 4096;
 const MAX_TEXT_BYTES: u64 = 1 << 16;
 /// Compression level of Zstandard.
@@ -37,20 +37,20 @@ fn put_bytes(to: &mut Vec<u8>, bytes: &[u8]) {
 fn take_bytes(cursor: &mut Cursor<'_>, most: u64) -> Result<Vec<u8>> {
     let length = take(cursor)?;
     let length = usize::try_from(length).ok().filter(|_| length <= most);
-    let length = length.ok_or_else(|| cursor.error("a text of too many bytes".into()))?;
+    let length = length.ok_or_else(|| cursor.error(format!("text longer than {most} bytes")))?;
     Ok(cursor.take(length)?.to_vec())
 }
 
 fn take_text(cursor: &mut Cursor<'_>) -> Result<String> {
     let bytes = take_bytes(cursor, MAX_TEXT_BYTES)?;
-    String::from_utf8(bytes).map_err(|_| cursor.error("a text that is not UTF-8".into()))
+    String::from_utf8(bytes).map_err(|_| cursor.error("text is not UTF-8".into()))
 }
 
 /// Reads a count of entries of at least one byte each.
 fn take_count(cursor: &mut Cursor<'_>) -> Result<usize> {
     let count = take(cursor)?;
     let count = usize::try_from(count).ok().filter(|count| *count <= cursor.left());
-    count.ok_or_else(|| cursor.error("more entries than bytes".into()))
+    count.ok_or_else(|| cursor.error("count of entries exceeds the number of remaining bytes".into()))
 }
 
 /// Encodes a collection.
@@ -105,7 +105,7 @@ pub(super) fn files(collection: &Collection) -> Vec<u8> {
 pub(super) fn variables(collection: &Collection) -> Vec<u8> {
     let mut lists: Vec<&[u64]> = Vec::new();
     let mut numbers: HashMap<&[u64], u64> = HashMap::new();
-    // Lists that are shared need not be compared.
+    // Variables that share one list are not compared by value.
     let mut shared: HashMap<*const Vec<u64>, u64> = HashMap::new();
     for variable in collection.variables.iter().filter(|variable| variable.axis.is_some()) {
         shared.entry(Arc::as_ptr(&variable.lengths)).or_insert_with(|| {
@@ -130,8 +130,8 @@ pub(super) fn variables(collection: &Collection) -> Vec<u8> {
         let values = if variable.values.is_some() { HAS_VALUES } else { 0 };
         put(&mut bytes, values | if variable.statistics.is_some() { HAS_STATISTICS } else { 0 });
         put(&mut bytes, variable.units.len() as u64);
-        for (place, units) in &variable.units {
-            put(&mut bytes, *place);
+        for (number, units) in &variable.units {
+            put(&mut bytes, *number);
             for text in units {
                 put(&mut bytes, u64::from(text.is_some()));
                 put_bytes(&mut bytes, text.as_deref().unwrap_or_default().as_bytes());
@@ -141,7 +141,7 @@ pub(super) fn variables(collection: &Collection) -> Vec<u8> {
     bytes
 }
 
-/// Marks an encoded collection as the finished part of one that is being made.
+/// Marks an encoded collection as the finished part of one that is being built.
 pub(super) fn mark_part(bytes: &[u8]) -> Result<Vec<u8>> {
     let head = COLLECTION.head(bytes)?;
     let sections = bytes.get(HEADER_BYTES + head.len()..).unwrap_or_default();
@@ -156,8 +156,8 @@ pub(super) fn parse(bytes: Bytes, limits: &Limits) -> Result<Collection> {
     parse_part(bytes, limits).map(|(collection, _)| collection)
 }
 
-/// Parses a collection; returns also whether it is the finished part of one. Its digest covers the header and the directory; sections and indexes have checksums of their
-/// own.
+/// Parses a collection; also returns whether it is marked as a finished part. The digest in the header covers
+/// the header and the directory; sections and indexes have their own checksums.
 pub(super) fn parse_part(bytes: Bytes, limits: &Limits) -> Result<(Collection, bool)> {
     let head = COLLECTION.head(&bytes)?;
     let mut at = HEADER_BYTES + head.len();
@@ -165,7 +165,7 @@ pub(super) fn parse_part(bytes: Bytes, limits: &Limits) -> Result<(Collection, b
     let concat = match take(&mut cursor)? {
         0 => Concat::FirstAxis,
         1 => Concat::Dimension(take_text(&mut cursor)?),
-        other => return Err(cursor.error(format!("axis {other} of joining"))),
+        other => return Err(cursor.error(format!("unknown kind {other} of the joined axis"))),
     };
     let count = take_count(&mut cursor)?;
     let mut sections = Vec::with_capacity(count);
@@ -174,17 +174,17 @@ pub(super) fn parse_part(bytes: Bytes, limits: &Limits) -> Result<(Collection, b
     }
     let is_part = cursor.left() > 0;
     if is_part && (take(&mut cursor)? != IS_PART || cursor.left() > 0) {
-        return Err(cursor.error("more bytes than the directory has".into()));
+        return Err(cursor.error("unexpected bytes at the end of the directory".into()));
     }
     let mut sections = sections.into_iter();
     let lacks = || Error::corrupt("a section is missing").within(COLLECTION.name);
-    // Sections together may be larger than the collection's file only as far as the limit allows.
+    // Limits the total size of the decompressed sections, which may exceed the file's size.
     let mut left = limits.metadata_bytes.max(bytes.len() as u64);
     let mut section = || {
         let section = sections.next().ok_or_else(lacks)?;
         if section.length > left {
             let message =
-                format!("sections of {} bytes more than the limit `metadata_bytes`", section.length - left);
+                format!("the sections exceed the limit `metadata_bytes` by {} bytes", section.length - left);
             return Err(Error::limit(message).within(COLLECTION.name).at(section.place.start as u64));
         }
         left -= section.length;
@@ -210,7 +210,7 @@ pub(super) fn parse_part(bytes: Bytes, limits: &Limits) -> Result<(Collection, b
     }
     match sections.next() {
         None => Ok((collection, is_part)),
-        Some(_) => Err(Error::corrupt("it has more sections than variables").within(COLLECTION.name)),
+        Some(_) => Err(Error::corrupt("more sections than the variables need").within(COLLECTION.name)),
     }
 }
 
@@ -221,13 +221,13 @@ fn parse_files(section: &[u8], whole: &Bytes, mut at: usize, collection: &mut Co
         let identity = take_identity(&mut cursor, MAX_VERSION_BYTES)?;
         let length = usize::try_from(take(&mut cursor)?).ok();
         let end = length.and_then(|length| at.checked_add(length)).filter(|end| *end <= whole.len());
-        let end = end.ok_or_else(|| cursor.error("an index beyond the end".into()))?;
+        let end = end.ok_or_else(|| cursor.error("an index extends past the end of the file".into()))?;
         collection.indexes.push(whole.slice(at..end));
         collection.files.push(CollectionFile { name, identity });
         at = end;
     }
     if at != whole.len() {
-        return Err(cursor.error(format!("indexes up to {at} in a collection of {} bytes", whole.len())));
+        return Err(cursor.error(format!("the indexes end at byte {at}, the file at {}", whole.len())));
     }
     for _ in 0..take_count(&mut cursor)? {
         let (name, reason) = (take_text(&mut cursor)?, take_text(&mut cursor)?);
@@ -235,11 +235,11 @@ fn parse_files(section: &[u8], whole: &Bytes, mut at: usize, collection: &mut Co
     }
     match cursor.left() {
         0 => Ok(()),
-        left => Err(cursor.error(format!("{left} bytes too many"))),
+        left => Err(cursor.error(format!("{left} unexpected bytes at the end of the section"))),
     }
 }
 
-/// Parses the variables, each with some of the `known` bits.
+/// Parses the variables. Flags other than `known` are an error.
 fn parse_variables(section: &[u8], known: u64, collection: &mut Collection) -> Result<()> {
     let mut cursor = Cursor::new(section, COLLECTION.name, 0);
     let files = collection.files.len();
@@ -247,11 +247,11 @@ fn parse_variables(section: &[u8], known: u64, collection: &mut Collection) -> R
     let mut lists: Vec<Arc<Vec<u64>>> = Vec::new();
     for _ in 0..count {
         if files > cursor.left() {
-            return Err(cursor.error("more extents than bytes".into()));
+            return Err(cursor.error("number of extents exceeds the number of remaining bytes".into()));
         }
         let list: Vec<u64> = (0..files).map(|_| take(&mut cursor)).collect::<Result<_>>()?;
         if list.iter().try_fold(0_u64, |sum, length| sum.checked_add(*length)).is_none() {
-            return Err(cursor.error("an extent of more than 2^64 elements".into()));
+            return Err(cursor.error("extents of more than 2^64 - 1 elements in total".into()));
         }
         lists.push(Arc::new(list));
     }
@@ -259,37 +259,37 @@ fn parse_variables(section: &[u8], known: u64, collection: &mut Collection) -> R
         let path = take_bytes(&mut cursor, MAX_TEXT_BYTES)?;
         let axis = take(&mut cursor)?.checked_sub(1);
         let axis = axis.map(usize::try_from).transpose();
-        let axis = axis.map_err(|_| cursor.error("an axis beyond all".into()))?;
+        let axis = axis.map_err(|_| cursor.error("axis number out of range".into()))?;
         let lengths = match axis {
             Some(_) => {
                 let list = usize::try_from(take(&mut cursor)?).ok().and_then(|list| lists.get(list));
-                Arc::clone(list.ok_or_else(|| cursor.error("a list of extents that is missing".into()))?)
+                Arc::clone(list.ok_or_else(|| cursor.error("reference to a missing list of extents".into()))?)
             }
             None => Arc::default(),
         };
         let bits = take(&mut cursor)?;
         if bits & !known != 0 {
-            return Err(cursor.error(format!("a variable with the bits {bits:#x}")));
+            return Err(cursor.error(format!("unknown flags of a variable: {bits:#x}")));
         }
         let values = (bits & HAS_VALUES != 0).then(Vec::new);
         let statistics = (bits & HAS_STATISTICS != 0).then(Vec::new);
         let mut units = BTreeMap::new();
         for _ in 0..take_count(&mut cursor)? {
-            let place = take(&mut cursor)?;
-            if usize::try_from(place).map_or(true, |place| place >= files) {
-                return Err(cursor.error(format!("units of file {place} of {files}")));
+            let number = take(&mut cursor)?;
+            if usize::try_from(number).map_or(true, |number| number >= files) {
+                return Err(cursor.error(format!("units of file {number}, but there are {files} files")));
             }
             let mut both = Units::default();
             for text in &mut both {
                 let is_set = take(&mut cursor)? == 1;
                 *text = Some(take_text(&mut cursor)?).filter(|_| is_set);
             }
-            units.insert(place, both);
+            units.insert(number, both);
         }
         collection.variables.push(CollectionVariable { path, axis, lengths, values, units, statistics });
     }
     match cursor.left() {
         0 => Ok(()),
-        left => Err(cursor.error(format!("{left} bytes too many"))),
+        left => Err(cursor.error(format!("{left} unexpected bytes at the end of the section"))),
     }
 }

@@ -1,5 +1,5 @@
-//! Layout of a file in a collection: its datasets with their datatypes, dimensions, and the attributes by which
-//! values are decoded.
+//! Layout of a file in a collection: its datasets with their datatypes, dimensions, and the attributes that
+//! define how values are decoded. All files of a collection have the same layout.
 
 use crate::references::plain_attributes;
 use crate::walk::{Found, Next};
@@ -8,7 +8,7 @@ use hyperchunk_format::model::{Class, Dataspace, Datatype, ObjectKind, Reference
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, HashMap};
 
-/// Attributes that change what stored values mean.
+/// Attributes that define the meaning of stored values.
 const CODING: [&str; 19] = [
     "_FillValue",
     "missing_value",
@@ -30,7 +30,7 @@ const CODING: [&str; 19] = [
     "formula_terms",
     "dtype",
 ];
-/// Start of the attribute NAME of a netCDF dimension without values.
+/// Start of the attribute `NAME` of a netCDF dimension without values.
 const NOT_A_VARIABLE: &[u8] = b"This is a netCDF dimension but not a netCDF variable";
 
 /// The datasets of a file, by path.
@@ -62,7 +62,7 @@ impl Concat {
     /// Returns the axis of a dataset along which files are joined.
     ///
     /// # Errors
-    /// Invalid if there are two.
+    /// Invalid if there are two such axes.
     pub(super) fn axis(&self, dataset: &DatasetLayout) -> Result<Option<usize>> {
         let Self::Dimension(name) = self else {
             return Ok((!dataset.dims.is_empty()).then_some(0));
@@ -104,13 +104,13 @@ impl Concat {
         let message = match <[String; 1]>::try_from(names) {
             Ok([one]) => return Ok(Self::Dimension(one)),
             Err(names) if names.is_empty() && all.is_empty() => {
-                "cannot join the files: the first one has no named dimensions; join the first axes of all datasets with concat=0".to_owned()
+                "cannot join the files: the first file has no named dimensions; join the first axes of all datasets with concat=0".to_owned()
             }
             Err(names) if names.is_empty() => {
-                format!("cannot join the files: the first one has no unlimited dimension; choose one of {} with concat=", all.join(", "))
+                format!("cannot join the files: the first file has no unlimited dimension; choose one of {} with concat=", all.join(", "))
             }
             Err(names) => format!(
-                "cannot join the files: the first one has several unlimited dimensions; choose one of {} with concat=",
+                "cannot join the files: the first file has several unlimited dimensions; choose one of {} with concat=",
                 names.join(", ")
             ),
         };
@@ -118,8 +118,9 @@ impl Concat {
     }
 }
 
-/// Returns the length of the dimension of a dataset's axis: of the longest dataset with that dimension scale. A variable
-/// may have fewer rows than its unlimited dimension; the others are fill values.
+/// Returns the length of the dimension of a dataset's axis: the extent of the longest dataset with the same
+/// dimension scale. A dataset may have fewer rows than its unlimited dimension; the missing rows are fill
+/// values.
 pub(super) fn dimension_length(layout: &FileLayout, dataset: &DatasetLayout, axis: usize) -> u64 {
     let own = dataset.dims.get(axis).copied().unwrap_or(0);
     let Some(scale) = dataset.scales.get(axis).and_then(Option::as_ref) else { return own };
@@ -133,7 +134,7 @@ pub(super) fn dimension_length(layout: &FileLayout, dataset: &DatasetLayout, axi
 /// Describes the datasets of a file.
 ///
 /// # Errors
-/// Those of reading the file, and of objects that cannot be read.
+/// Errors of reading the file, and of objects that cannot be read.
 pub(super) fn describe(file: &File) -> Result<FileLayout> {
     let mut found: Vec<(Vec<u8>, Object)> = Vec::new();
     file.walk(&file.root()?, b"/", &mut |visit| {
@@ -146,17 +147,17 @@ pub(super) fn describe(file: &File) -> Result<FileLayout> {
         }
         Ok(Next::Enter)
     })?;
-    let places: HashMap<u64, &[u8]> =
-        found.iter().map(|(path, object)| (object.address(), &**path)).collect();
+    let paths: HashMap<u64, &[u8]> = found.iter().map(|(path, object)| (object.address(), &**path)).collect();
     let describe = |(path, object): &(Vec<u8>, Object)| {
-        let described = DatasetLayout::new(path, object, &places)?;
+        let described = DatasetLayout::new(path, object, &paths)?;
         Ok((path.clone(), described))
     };
     found.iter().map(describe).collect()
 }
 
 impl DatasetLayout {
-    fn new(path: &[u8], object: &Object, places: &HashMap<u64, &[u8]>) -> Result<Self> {
+    /// Describes a dataset. `paths` has the paths of all datasets by the address of their object header.
+    fn new(path: &[u8], object: &Object, paths: &HashMap<u64, &[u8]>) -> Result<Self> {
         let dataset = object.dataset()?;
         let mut coding = plain_attributes(object)?;
         coding.retain(|name, _| CODING.contains(&name.as_str()));
@@ -165,7 +166,7 @@ impl DatasetLayout {
             Ok::<bool, Error>(attribute.is_some_and(|attribute| attribute.data.starts_with(start)))
         };
         let is_scale = starts(b"CLASS", b"DIMENSION_SCALE")?;
-        let mut scales = scales(&dataset, places)?;
+        let mut scales = scales(&dataset, paths)?;
         if let (true, Some(own @ None)) = (is_scale, scales.first_mut()) {
             *own = Some(path.to_vec());
         }
@@ -183,17 +184,19 @@ impl DatasetLayout {
         })
     }
 
-    /// Returns whether a collection keeps its values: they are a coordinate's, of a fixed size each.
+    /// Returns whether a collection stores the dataset's values: it is a coordinate whose elements have a
+    /// fixed size.
     pub(super) fn has_kept_values(&self) -> bool {
         let varies = self.datatype.has_vlen() || self.datatype.has_reference();
         self.is_coordinate && !varies
     }
 
-    /// Returns how this dataset differs from the one of the same path in the first file, except along `axis`;
-    /// `None` if it does not. The units of a coordinate along the joined axis may differ.
+    /// Returns how this dataset differs from `first`, the dataset with the same path in the first file;
+    /// `None` if it does not. The extent along `axis`, the joined axis, and the units of a coordinate along
+    /// it may differ.
     pub(super) fn difference(&self, first: &Self, axis: Option<usize>) -> Option<String> {
         if self.datatype != first.datatype {
-            return Some("it has another datatype".into());
+            return Some("its datatype differs from the first file's".into());
         }
         let fixed = |dims: &[u64]| {
             let kept = dims.iter().enumerate().filter(|(number, _)| Some(*number) != axis);
@@ -203,7 +206,7 @@ impl DatasetLayout {
             return Some(format!("its extent is {:?}, the first file's {:?}", self.dims, first.dims));
         }
         if self.scales != first.scales {
-            return Some("it has other dimension scales".into());
+            return Some("its dimension scales differ from the first file's".into());
         }
         for name in CODING {
             let (own, others) = (self.coding.get(name), first.coding.get(name));
@@ -220,14 +223,14 @@ impl DatasetLayout {
         None
     }
 
-    /// Returns its units and calendar.
+    /// Returns the attributes `units` and `calendar`.
     pub(super) fn units(&self) -> [Option<&str>; 2] {
         ["units", "calendar"].map(|name| self.coding.get(name).and_then(Value::as_str))
     }
 }
 
-/// Returns the path of the first scale of each axis.
-fn scales(dataset: &Dataset, places: &HashMap<u64, &[u8]>) -> Result<Vec<Option<Vec<u8>>>> {
+/// Returns the path of the first dimension scale of each axis. `paths` has the paths of datasets by address.
+fn scales(dataset: &Dataset, paths: &HashMap<u64, &[u8]>) -> Result<Vec<Option<Vec<u8>>>> {
     let object = dataset.object();
     let mut scales = vec![None; dataset.dims().len()];
     let Some(list) = object.attribute(b"DIMENSION_LIST")? else { return Ok(scales) };
@@ -239,7 +242,7 @@ fn scales(dataset: &Dataset, places: &HashMap<u64, &[u8]>) -> Result<Vec<Option<
         let Some((_, bytes)) = sequences.get(element, base)? else { continue };
         let Some(first) = bytes.get(..width) else { continue };
         let reference = object.file().reference(ReferenceKind::Object1, first)?;
-        *scale = reference.and_then(|reference| places.get(&reference.address)).map(|path| path.to_vec());
+        *scale = reference.and_then(|reference| paths.get(&reference.address)).map(|path| path.to_vec());
     }
     Ok(scales)
 }

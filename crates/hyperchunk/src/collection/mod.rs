@@ -1,6 +1,6 @@
-//! Collections: many files of one layout as one. A collection keeps an index of each file, the values of their
-//! coordinates, and how many rows each file has, so that opening all of them takes no request to a file. The format:
-//! `docs/formats/collection.md`.
+//! Collections: many files with the same layout, joined to one. A collection stores an index of each file,
+//! the values of the coordinates, and the number of rows of each file. So it can be opened without a request
+//! to any of its files. `docs/formats/collection.md` describes the format.
 
 mod build;
 mod format;
@@ -24,17 +24,18 @@ use std::fmt;
 use std::path::{Component, Path};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Suffix of a collection's file.
+/// File name suffix of a collection.
 pub const SUFFIX: &str = ".hcx";
 
-/// Number of bytes of a collection in a store that are requested first: all of one of a few thousand files.
+/// Number of bytes of a remote collection that are requested first. A collection of a few thousand files is
+/// smaller.
 const FIRST_READ_BYTES: u64 = 8 << 20;
 /// Minimum number of files for each thread that opens files.
 const OPENS_A_THREAD: usize = 4;
-/// Maximum number of files that are opened side by side where opening takes requests.
+/// Maximum number of files that are opened in parallel where opening takes requests.
 const MAX_OPENS_AT_ONCE: usize = 32;
 
-/// Units and calendar of a coordinate.
+/// Attributes `units` and `calendar` of a coordinate.
 pub type Units = [Option<String>; 2];
 
 /// Many files of one layout, joined along an axis.
@@ -45,7 +46,7 @@ pub struct Collection {
     variables: Vec<CollectionVariable>,
     skipped: Vec<SkippedFile>,
     indexes: Vec<Bytes>,
-    /// The URL that it was read from.
+    /// URL from which the collection was read; `None` for a local file.
     address: Option<String>,
 }
 
@@ -54,11 +55,11 @@ pub struct Collection {
 pub struct CollectionFile {
     /// Path or URL.
     pub name: String,
-    /// The version of the file that was collected.
+    /// Version of the file when it was collected.
     pub identity: Identity,
 }
 
-/// A file that was left out.
+/// A file that was skipped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SkippedFile {
     /// Path or URL.
@@ -67,20 +68,22 @@ pub struct SkippedFile {
     pub reason: String,
 }
 
-/// A dataset of all files.
+/// A dataset that all files have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CollectionVariable {
     /// Path in each file.
     pub path: Vec<u8>,
-    /// The axis along which the files' datasets are joined; `None` if the first file's dataset stands for all.
+    /// Axis along which the files' datasets are joined; `None` if they are equal, and the first file's is
+    /// used.
     pub axis: Option<usize>,
-    /// Extent of each file's dataset along that axis; empty without one. Variables that were parsed share it.
+    /// Extent of each file's dataset along that axis; empty without one. Parsed variables with equal extents
+    /// share the list.
     pub lengths: Arc<Vec<u64>>,
-    /// Stored values of a coordinate, of all files one after another.
+    /// Stored values of a coordinate, of all files in order.
     pub values: Option<Vec<u8>>,
-    /// Units and calendar of files in which they are not the first file's, by place of the file.
+    /// Units and calendar of the files in which they differ from the first file's, by index of the file.
     pub units: BTreeMap<u64, Units>,
-    /// Encoded statistics of each file, if some were gathered ([`CollectionVariable::file_statistics`]).
+    /// Encoded statistics of each file, if any were collected ([`CollectionVariable::file_statistics`]).
     statistics: Option<Vec<u8>>,
 }
 
@@ -89,7 +92,7 @@ pub struct CollectionVariable {
 pub struct Member {
     file: CollectionFile,
     index: Bytes,
-    /// The URL of the collection that names a file on a web server.
+    /// URL of the collection, if it was read over a network and this file is on a web server.
     #[cfg(feature = "cloud")]
     named_by: Option<String>,
 }
@@ -98,21 +101,21 @@ impl Member {
     /// Returns the index of the file.
     ///
     /// # Errors
-    /// As [`Index::open`]; Corrupt if it is of another version.
+    /// As [`Index::open`]; Corrupt if the index belongs to another version of the file.
     pub fn index(&self, limits: &Limits) -> Result<Index> {
         let index = Index::open(self.index.clone(), &self.file.name, limits)?;
         if *index.identity() != self.file.identity {
-            let message = "the index of this file in the collection is of another version";
+            let message = "the collection's index of this file belongs to another version of it";
             return Err(Error::corrupt(message).file(&self.file.name));
         }
         Ok(index)
     }
 
-    /// Opens the file. This takes no request if the store has ETags; then a file that changed since is an error at
-    /// the first read.
+    /// Opens the file. This takes no request if the server has ETags; a file that has changed is then
+    /// detected at the first read.
     ///
     /// # Errors
-    /// Changed if the file is not the version that was collected; as [`File::open_url`].
+    /// Changed if the file has changed since it was collected; as [`File::open_url`].
     pub fn open(&self, options: &OpenOptions) -> Result<File> {
         let index = self.index(&options.limits)?;
         let options = OpenOptions { index: IndexOption::Given(Arc::new(index)), ..options.clone() };
@@ -123,7 +126,7 @@ impl Member {
         });
         File::open_url(&self.file.name, &options).map_err(|error| match error.kind() {
             ErrorKind::Changed => {
-                let message = "the file is not the version that was collected: collect it again";
+                let message = "the file has changed since it was collected: collect it again";
                 Error::new(ErrorKind::Changed, message).file(&self.file.name)
             }
             _ => error,
@@ -131,11 +134,11 @@ impl Member {
     }
 }
 
-/// Opens a dataset of several files side by side; files that are open already are given with their members.
+/// Opens a dataset of several files in parallel. A member that is already open is passed with its file.
 ///
 /// # Errors
-/// As [`Member::open`]; NotFound if a file has no such dataset, Invalid if its datatype is not `datatype`. They name
-/// the file.
+/// As [`Member::open`]; NotFound if a file has no such dataset, Invalid if its datatype is not `datatype`.
+/// The messages name the file.
 pub fn open_datasets(
     members: &[(Member, Option<File>)],
     path: &[u8],
@@ -143,7 +146,7 @@ pub fn open_datasets(
     options: &OpenOptions,
 ) -> Result<Vec<(File, Dataset)>> {
     let found: Mutex<Vec<Option<(File, Dataset)>>> = Mutex::new(vec![None; members.len()]);
-    // Where the store has no ETags, opening takes a request.
+    // Without ETags, opening a file takes a request.
     let waits = members
         .iter()
         .any(|(member, open)| open.is_none() && !member.file.identity.version.starts_with("etag:"))
@@ -153,14 +156,14 @@ pub fn open_datasets(
         threads.min(members.len().div_ceil(OPENS_A_THREAD)),
         members.iter().enumerate(),
         || (),
-        |(), (place, (member, open))| {
+        |(), (number, (member, open))| {
             let file = open.clone().map_or_else(|| member.open(options), Ok)?;
             let dataset = file.root()?.group()?.get(path)?.dataset()?;
             if datatype.is_some_and(|datatype| datatype != dataset.datatype()) {
-                let message = "its datatype is not the first file's: collect the files again";
+                let message = "its datatype differs from the first file's: collect the files again";
                 return Err(dataset.name(Error::invalid(message)));
             }
-            if let Some(slot) = found.lock().unwrap_or_else(PoisonError::into_inner).get_mut(place) {
+            if let Some(slot) = found.lock().unwrap_or_else(PoisonError::into_inner).get_mut(number) {
                 *slot = Some((file, dataset));
             }
             Ok(())
@@ -178,8 +181,9 @@ impl Collection {
     /// Reads a collection from its path or URL.
     ///
     /// # Errors
-    /// Invalid if it is no collection; Corrupt, Truncated or Unsupported if it is damaged or of a later version;
-    /// Refused if it comes over a network and names local files; the errors of [`io::open`].
+    /// Invalid if the file is not a collection; Corrupt, Truncated or Unsupported if it is damaged or of a
+    /// later version; Refused for a remote collection that names local files, and for a token that would be
+    /// sent to several servers; the errors of [`io::open`].
     pub fn open_url(name: &str, options: &OpenOptions) -> Result<Self> {
         let mut remote = options.remote.clone();
         remote.first_read = remote.first_read.max(FIRST_READ_BYTES);
@@ -209,7 +213,7 @@ impl Collection {
         &self.concat
     }
 
-    /// Returns its files, in order.
+    /// Returns the files, in order.
     #[must_use]
     pub fn files(&self) -> &[CollectionFile] {
         &self.files
@@ -221,20 +225,20 @@ impl Collection {
         &self.variables
     }
 
-    /// Returns files that were left out.
+    /// Returns the files that were skipped.
     #[must_use]
     pub fn skipped(&self) -> &[SkippedFile] {
         &self.skipped
     }
 
-    fn file(&self, place: usize) -> Result<&CollectionFile> {
+    fn file(&self, number: usize) -> Result<&CollectionFile> {
         let count = self.files.len();
         self.files
-            .get(place)
-            .ok_or_else(|| Error::invalid(format!("file {place} of a collection of {count}")))
+            .get(number)
+            .ok_or_else(|| Error::invalid(format!("no file {number}: the collection has {count} files")))
     }
 
-    /// Checks that a token would be sent to one web server alone.
+    /// Checks that a bearer token in `settings` would be sent to a single web server.
     fn check_credentials(&self, settings: &[(String, String)]) -> Result<()> {
         const TOKENS: [&str; 2] = ["token", "bearer_token"];
         if !settings.iter().any(|(name, _)| TOKENS.contains(&name.to_ascii_lowercase().as_str())) {
@@ -250,22 +254,22 @@ impl Collection {
         })
     }
 
-    /// Opens one of its files: see [`Member::open`].
+    /// Opens a file: see [`Member::open`].
     ///
     /// # Errors
     /// Invalid if there is no such file; as [`Member::open`].
-    pub fn open(&self, place: usize, options: &OpenOptions) -> Result<File> {
-        self.member(place)?.open(options)
+    pub fn open(&self, number: usize, options: &OpenOptions) -> Result<File> {
+        self.member(number)?.open(options)
     }
 
-    /// Returns one of its files with its index.
+    /// Returns a file with its index.
     ///
     /// # Errors
     /// Invalid if there is no such file.
-    pub fn member(&self, place: usize) -> Result<Member> {
-        let index = self.indexes.get(place).cloned().unwrap_or_default();
-        let file = self.file(place)?.clone();
-        // Credentials of object stores sign a request, and are not sent.
+    pub fn member(&self, number: usize) -> Result<Member> {
+        let index = self.indexes.get(number).cloned().unwrap_or_default();
+        let file = self.file(number)?.clone();
+        // Only web servers: credentials of object stores sign requests, and are not sent.
         Ok(Member {
             #[cfg(feature = "cloud")]
             named_by: self.address.clone().filter(|_| is_web(&file.name)),
@@ -282,7 +286,7 @@ impl Collection {
         format::parse(bytes, limits)
     }
 
-    /// Encodes it.
+    /// Encodes the collection.
     ///
     /// # Errors
     /// Limit if it has more files than the format can hold.
@@ -290,13 +294,14 @@ impl Collection {
         format::encode(self)
     }
 
-    /// Encodes it for a file at `path`: files in its folder, or below it, have names relative to it.
+    /// Encodes the collection for a file at `path`. Files inside the folder of `path` have names relative to
+    /// it.
     ///
     /// # Errors
-    /// As [`Collection::encode`]; Io if the folder cannot be found.
+    /// As [`Collection::encode`]; Io if `path` cannot be made absolute.
     pub fn encode_for(&self, path: &Path) -> Result<Vec<u8>> {
         let absolute = std::path::absolute(path).map_err(|error| {
-            Error::new(ErrorKind::Io, format!("cannot find its folder: {error}")).file(path.display())
+            Error::new(ErrorKind::Io, format!("cannot make the path absolute: {error}")).file(path.display())
         })?;
         let folder = absolute.parent().unwrap_or(&absolute);
         let mut moved = self.clone();
@@ -310,7 +315,8 @@ impl Collection {
         moved.encode()
     }
 
-    /// Returns a digest of all but the names of its files: equal for equal collections.
+    /// Returns a digest of the collection without the names of its files. Equal collections have equal
+    /// digests, also after their files were moved.
     ///
     /// # Errors
     /// As [`Collection::encode`].
@@ -330,7 +336,7 @@ fn is_web(name: &str) -> bool {
 
 /// Returns scheme, host and port of a URL.
 fn origin(url: &str) -> String {
-    // As parsers of URLs do.
+    // URL parsers ignore these characters, too.
     let url: String = url.chars().filter(|c| !c.is_ascii_control() && *c != ' ').collect();
     let (scheme, rest) = url.split_once("://").unwrap_or_default();
     let host = rest.split(['/', '?', '#', '\\']).next().unwrap_or_default();
@@ -338,12 +344,13 @@ fn origin(url: &str) -> String {
     format!("{scheme}://{host}").to_ascii_lowercase()
 }
 
-/// Returns the path or URL that a name in a collection stands for: relative ones count from the collection.
+/// Resolves a file name in a collection to a path or URL: relative names are relative to the collection's
+/// folder.
 fn resolved(name: &str, collection: &str, is_remote: bool) -> Result<String> {
     let Some(path) = io::local_path(name) else { return Ok(name.to_owned()) };
     let is_below =
         |path: &Path| path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
-    // A web server decodes the name.
+    // A web server decodes percent-encoded dots, so these are checked decoded.
     let is_below = is_below(&path) && is_below(Path::new(&name.replace("%2e", ".").replace("%2E", ".")));
     if is_remote {
         let address = collection.split(['?', '#']).next().unwrap_or_default();
@@ -351,7 +358,7 @@ fn resolved(name: &str, collection: &str, is_remote: bool) -> Result<String> {
             Some((folder, _)) => Ok(format!("{folder}/{name}")),
             None => {
                 let message = format!(
-                    "a collection over a network names the local file {name}: expected URLs; download the collection to use it"
+                    "the remote collection names the local file {name}: expected URLs; download the collection to use it"
                 );
                 Err(Error::new(ErrorKind::Refused, message))
             }
@@ -362,9 +369,9 @@ fn resolved(name: &str, collection: &str, is_remote: bool) -> Result<String> {
     }
     let own = io::local_path(collection).unwrap_or_default();
     let own = std::path::absolute(&own)
-        .map_err(|error| Error::new(ErrorKind::Io, format!("cannot find its folder: {error}")))?;
+        .map_err(|error| Error::new(ErrorKind::Io, format!("cannot make the path absolute: {error}")))?;
     let joined = own.parent().unwrap_or(&own).join(path);
-    joined.into_os_string().into_string().map_err(|_| Error::unsupported("its folder's name is not UTF-8"))
+    joined.into_os_string().into_string().map_err(|_| Error::unsupported("the folder's name is not UTF-8"))
 }
 
 impl fmt::Display for Concat {

@@ -1,5 +1,6 @@
-//! Predicted reads: files of one product have nearly the same layout, so what was read of one file is requested with
-//! the first read of the next. A wrong guess costs bytes, never values.
+//! Predicted reads. Files of one product have nearly the same layout, so the ranges that were read of one
+//! file are requested with the first read of the next. A wrong prediction costs transferred bytes, never
+//! correctness.
 
 use crate::Result;
 use crate::io::ranges::joined_within;
@@ -10,17 +11,17 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// Maximum number of bytes of a file that are predicted without having been read of the one before.
+/// Maximum number of predicted bytes beyond the number of bytes that were read of the previous file.
 const MAX_UNNEEDED_BYTES: u64 = 1 << 20;
-/// Predicted ranges begin so much earlier, and end so much later: compressed chunks vary in size.
+/// Number of bytes by which predicted ranges begin earlier and end later, as compressed chunks vary in size.
 const SLACK_BYTES: u64 = 4 << 10;
-/// Maximum gap in bytes between ranges that are requested together. For predicted ones it is halved, down to the
-/// slack, until there are few enough unneeded bytes.
+/// Maximum gap in bytes between predicted ranges that are joined to one. It is halved, down to
+/// [`SLACK_BYTES`], until the joined ranges meet [`MAX_UNNEEDED_BYTES`].
 const MAX_GAP_BYTES: u64 = 64 << 10;
-/// Prediction ends if fewer than half of this many files needed what was predicted.
+/// Number of files after which predictions stop if fewer than half of the files needed predicted bytes.
 const TRIED_FILES: u32 = 8;
 
-/// Ranges that will be needed of the next file.
+/// Ranges that are likely to be needed of the next files.
 #[derive(Debug, Default)]
 pub(super) struct Prediction {
     ranges: Vec<Range<u64>>,
@@ -29,7 +30,7 @@ pub(super) struct Prediction {
 }
 
 impl Prediction {
-    /// Predicts from the ranges that were read of one file.
+    /// Creates a prediction from the ranges that were read of one file.
     fn new(read: Vec<Range<u64>>) -> Self {
         let bytes = |ranges: &[Range<u64>]| ranges.iter().map(|range| range.end - range.start).sum::<u64>();
         let read = merge_ranges(read);
@@ -59,7 +60,8 @@ impl Prediction {
         tried < TRIED_FILES || self.useful.load(Ordering::Relaxed) >= tried / 2
     }
 
-    /// Returns the ranges in a file of `size` bytes of which the first `head` bytes are known.
+    /// Returns the predicted ranges in a file of `size` bytes, without the first `head` bytes, which are
+    /// known.
     fn ranges(&self, head: u64, size: u64) -> Vec<Range<u64>> {
         if !self.is_useful() {
             return Vec::new();
@@ -69,7 +71,7 @@ impl Prediction {
     }
 }
 
-/// A source over a network of which ranges are fetched before they are asked for.
+/// A remote source that fetches predicted ranges before they are requested.
 #[derive(Debug)]
 pub(super) struct PredictedSource {
     inner: Arc<dyn Source>,
@@ -81,7 +83,7 @@ pub(super) struct PredictedSource {
 struct State {
     /// Ranges to fetch with the first read.
     predicted: Vec<Range<u64>>,
-    /// Fetched ranges: offset and bytes, sorted and apart.
+    /// Fetched ranges: offset and bytes, sorted and without overlap.
     kept: Vec<(u64, Bytes)>,
     /// Ranges that were read.
     read: Vec<Range<u64>>,
@@ -100,7 +102,7 @@ impl State {
         if first <= end && end <= bytes.len() {
             return Some(bytes.slice(first..end));
         }
-        // The range may go on in the next parts, if they touch.
+        // The range may continue in the next parts, if they are adjacent.
         let mut found = bytes.get(first..)?.to_vec();
         for (start, bytes) in parts.iter().skip(1) {
             let next = range.start + found.len() as u64;
@@ -114,8 +116,8 @@ impl State {
     }
 }
 
-/// Returns parts of a file sorted, and apart: bytes that several have are of one. Nothing is copied.
-fn apart(mut parts: Vec<(u64, Bytes)>) -> Vec<(u64, Bytes)> {
+/// Sorts parts of a file and removes overlaps: bytes in several parts stay in the first. Nothing is copied.
+fn without_overlap(mut parts: Vec<(u64, Bytes)>) -> Vec<(u64, Bytes)> {
     parts.sort_by_key(|(start, bytes)| (*start, bytes.len()));
     let mut all: Vec<(u64, Bytes)> = Vec::with_capacity(parts.len());
     let mut end = 0;
@@ -137,7 +139,8 @@ impl PredictedSource {
         Self { inner, prediction: Arc::clone(prediction), state: Mutex::new(state) }
     }
 
-    /// Counts the file, which was read, and returns a prediction for the next one.
+    /// Records whether the prediction was useful for this file, evicts the file from the cache, and returns a
+    /// prediction for the next one.
     pub(super) fn finish(&self) -> Prediction {
         let state = self.state();
         if state.was_predicted {
@@ -229,7 +232,7 @@ impl Remote for PredictedSource {
         {
             let mut state = self.state();
             fetched.append(&mut state.kept);
-            state.kept = apart(fetched);
+            state.kept = without_overlap(fetched);
         }
         all().try_for_each(|(number, range)| self.land_kept(number, range, land))
     }
@@ -271,7 +274,7 @@ mod tests {
         let check = |parts: &[Range<usize>], lacking: &[usize]| {
             let parts =
                 parts.iter().map(|part| (part.start as u64, Bytes::from_static(&whole[part.clone()])));
-            let state = State { kept: apart(parts.collect()), ..State::default() };
+            let state = State { kept: without_overlap(parts.collect()), ..State::default() };
             assert!(state.kept.is_sorted_by(|a, b| a.0 + a.1.len() as u64 <= b.0), "{:?}", state.kept);
             for start in 0..10_usize {
                 for end in start..12 {

@@ -1,4 +1,5 @@
-//! Statistics of the elements of each file's dataset. The engine keeps them; it does not know their number types.
+//! Statistics of the elements of each file's dataset. This crate stores them without knowing their number
+//! types.
 
 use super::format::COLLECTION;
 use super::{Collection, CollectionVariable};
@@ -14,12 +15,12 @@ pub struct FileStatistics {
     pub count: u64,
     /// Number of NaNs among them.
     pub nan: u64,
-    /// Minimum and maximum of the others; `None` if there are none. They are the bits of a number of 64 bits:
-    /// floating-point, signed or unsigned, as the elements are.
+    /// Minimum and maximum of the other elements; `None` if all are NaN. Each is the bits of a 64-bit number,
+    /// which is floating-point, signed or unsigned as the elements are.
     pub bounds: Option<(u64, u64)>,
 }
 
-/// How the statistics of a file begin.
+/// Kinds of a file's statistics, encoded as their first number.
 const UNKNOWN: u64 = 0;
 const WITHOUT_NUMBERS: u64 = 1;
 const WITH_NUMBERS: u64 = 2;
@@ -43,12 +44,12 @@ fn encode(statistics: &[Option<FileStatistics>]) -> Vec<u8> {
     bytes
 }
 
-/// Appends a file of which nothing is known.
+/// Appends a file without known statistics.
 pub(super) fn put_unknown(bytes: &mut Vec<u8>) {
     put(bytes, UNKNOWN);
 }
 
-/// Parses the statistics of `files` files, one after another.
+/// Parses the statistics of `files` files; calls `each` for each of them, in order.
 fn parse(section: &[u8], files: usize, each: &mut dyn FnMut(Option<FileStatistics>)) -> Result<()> {
     let mut cursor = Cursor::new(section, COLLECTION.name, 0);
     for _ in 0..files {
@@ -61,7 +62,7 @@ fn parse(section: &[u8], files: usize, each: &mut dyn FnMut(Option<FileStatistic
         let is_consistent = match kind {
             WITH_NUMBERS => nan < count,
             WITHOUT_NUMBERS => nan == count,
-            _ => return Err(cursor.error(format!("statistics of kind {kind}"))),
+            _ => return Err(cursor.error(format!("unknown kind {kind} of statistics"))),
         };
         if !is_consistent {
             return Err(
@@ -76,7 +77,7 @@ fn parse(section: &[u8], files: usize, each: &mut dyn FnMut(Option<FileStatistic
     }
     match cursor.left() {
         0 => Ok(()),
-        left => Err(cursor.error(format!("{left} bytes too many"))),
+        left => Err(cursor.error(format!("{left} unexpected bytes at the end of the section"))),
     }
 }
 
@@ -86,7 +87,7 @@ pub(super) fn check(section: &[u8], files: usize) -> Result<()> {
 }
 
 impl CollectionVariable {
-    /// Returns the statistics of each file, as far as they are known; `None` if there are none.
+    /// Returns the statistics of each file, with `None` for files without; `None` if no file has any.
     ///
     /// # Errors
     /// Corrupt if they are damaged.
@@ -99,10 +100,10 @@ impl CollectionVariable {
 }
 
 impl Collection {
-    /// Returns the dataset of a path.
+    /// Returns the dataset with a path.
     ///
     /// # Errors
-    /// NotFound if there is none.
+    /// NotFound if there is no such dataset.
     pub fn variable(&self, path: &[u8]) -> Result<&CollectionVariable> {
         let found = self.variables.iter().find(|variable| variable.path == path);
         let missing =
@@ -117,10 +118,11 @@ impl Collection {
         kept.map(|variable| variable.path.clone()).collect()
     }
 
-    /// Sets the statistics of a dataset, of each file.
+    /// Sets the statistics of a dataset, one entry for each file.
     ///
     /// # Errors
-    /// NotFound if there is no such dataset; Invalid if these are not statistics of its files.
+    /// NotFound if there is no such dataset; Corrupt or Truncated if the number of entries is not the number
+    /// of files, or an entry is inconsistent.
     pub fn set_statistics(&mut self, path: &[u8], statistics: &[Option<FileStatistics>]) -> Result<()> {
         self.variable(path)?;
         let encoded = encode(statistics);

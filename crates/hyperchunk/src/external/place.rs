@@ -1,4 +1,5 @@
-//! The places at which a name is looked for, and the folder that they are compared with.
+//! The folder of a file that names other files: the paths at which a name is searched for, and the check that
+//! a path is inside the folder. A *resolved* path is absolute and has no symbolic links.
 
 use super::not_opened;
 use crate::io::unlinked;
@@ -15,8 +16,8 @@ pub(super) struct Home {
     folder: Option<PathBuf>,
     /// The name of the file in it.
     name: OsString,
-    /// The folder without links, once the file was seen in it. A link that takes the place of a folder later
-    /// does not change it.
+    /// The folder's resolved path, set once the file was seen in it. It stays the same if a symbolic link
+    /// replaces the folder later.
     real: OnceLock<PathBuf>,
 }
 
@@ -32,7 +33,7 @@ impl Home {
         self.folder.as_ref().map_or_else(|| PathBuf::from(name), |folder| folder.join(name))
     }
 
-    /// Returns the paths at which a name is looked for, in order.
+    /// Returns the paths at which a name is searched for, in order.
     pub(super) fn candidates(&self, given: &Path) -> Vec<PathBuf> {
         let mut candidates = Vec::new();
         if given.is_absolute() {
@@ -48,7 +49,7 @@ impl Home {
         candidates
     }
 
-    /// Returns whether a path that does not exist names something in the folder or below it.
+    /// Returns whether a path, which does not exist, would be in the folder or below it.
     pub(super) fn names(&self, path: &Path) -> bool {
         let relative = self.folder.as_ref().and_then(|folder| path.strip_prefix(folder).ok());
         relative.is_some_and(|path| {
@@ -56,11 +57,11 @@ impl Home {
         })
     }
 
-    /// Returns the part of a path without links that is below the folder. `own` is the file itself, unless
-    /// it is not on disk.
+    /// Returns the part of a resolved path below the folder; `None` if the path is outside of it. `own` is
+    /// the file itself, if it is on disk.
     ///
     /// # Errors
-    /// Refused if the folder is not the one that the file is in.
+    /// Refused if the folder no longer contains the file.
     pub(super) fn below<'a>(
         &self,
         own: Option<&File>,
@@ -77,10 +78,10 @@ impl Home {
         Ok(real.strip_prefix(folder).ok())
     }
 
-    /// Opens a file that is in the folder or below it, by its path without links.
+    /// Opens a file that is in the folder or below it, by its resolved path.
     ///
     /// # Errors
-    /// As [`Home::below`]; Refused if there is a link on the path; the system's errors.
+    /// As [`Home::below`]; Refused if there is a symbolic link on the path; the system's errors.
     pub(super) fn open(&self, own: Option<&File>, name: &Name, real: &Path) -> Result<File> {
         let below = self.below(own, name, real)?;
         let (Some(below), Some(folder)) = (below, self.real.get()) else { return Err(elsewhere(name, real)) };
@@ -88,7 +89,7 @@ impl Home {
         held.file(below).map_err(|error| not_opened(name, &error))
     }
 
-    /// Opens the folder, if the file is in it.
+    /// Opens the folder, and checks that it contains the file.
     fn hold(&self, own: Option<&File>, name: &Name, folder: &Path) -> Result<unlinked::Folder> {
         let held = unlinked::Folder::open(folder).map_err(|error| not_opened(name, &error))?;
         match own.is_none_or(|own| held.has(folder, &self.name, own)) {
@@ -100,15 +101,14 @@ impl Home {
 
 fn elsewhere(name: &Name, folder: &Path) -> Error {
     let message = format!(
-        "cannot look for the file `{name}` beside this one: expected this one in the folder {}, got another folder in its \
-         place; open it again",
+        "cannot search for the file `{name}` beside this one: the folder {} no longer contains this file; open \
+         this file again",
         folder.display()
     );
     Error::new(ErrorKind::Refused, message)
 }
 
-/// Returns the absolute path without links of what is at a path; `None` if that is nothing, or cannot be
-/// reached.
+/// Returns the resolved path of a file or folder; `None` if it does not exist or cannot be reached.
 pub(super) fn resolve(path: &Path) -> Option<PathBuf> {
     std::fs::canonicalize(if path.as_os_str().is_empty() { Path::new(".") } else { path }).ok()
 }
@@ -118,7 +118,7 @@ pub(super) fn is_same(one: &File, other: &File) -> bool {
     one.metadata().is_ok_and(|one| other.metadata().is_ok_and(|other| crate::os::is_same(&one, &other)))
 }
 
-/// Returns whether a path without links is in one of the kernel's file systems.
+/// Returns whether a resolved path is in one of the kernel's file systems.
 pub(super) fn is_of_the_system(real: &Path) -> bool {
     ["/proc", "/sys", "/dev"].iter().any(|folder| real.starts_with(folder))
 }

@@ -10,13 +10,13 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A section of the structure ends after this many bytes.
+/// Size in bytes at which a section of the structure is ended.
 const SECTION_BYTES: usize = 1 << 20;
 /// Number of datasets whose chunks are looked up together.
 const DATASETS_PER_LOOKUP: usize = 256;
 
-/// Chunks from an external source, by dataset path. For these datasets, the file's own chunk index is not
-/// read.
+/// Chunks from another source than the file, such as kerchunk's references, by dataset path. For these
+/// datasets, the file's own chunk index is not read.
 pub type Tables = HashMap<Vec<u8>, DatasetChunks>;
 
 /// The chunks of a dataset.
@@ -26,11 +26,12 @@ pub struct DatasetChunks {
     pub chunk: Vec<u64>,
     /// Its chunks; addresses count from the start of the file.
     pub chunks: Vec<Chunk>,
-    /// Number of filters. If the dataset's differs, some chunks skip filters, and this entry is ignored.
+    /// Number of filters. If the dataset has another number, some chunks skip filters, and this entry is
+    /// ignored.
     pub filters: usize,
 }
 
-/// A new index.
+/// A new index, with statistics about it.
 #[derive(Debug)]
 pub struct NewIndex {
     /// Its bytes.
@@ -45,7 +46,8 @@ pub struct NewIndex {
     pub structure: u64,
     /// Size of its tables, in bytes.
     pub tables: u64,
-    /// Unreadable objects: path and reason. Readers read them from the file, and fail there.
+    /// Unreadable objects: path and reason. They are not in the index, so readers find the same errors in the
+    /// file.
     pub errors: Vec<(Vec<u8>, Error)>,
 }
 
@@ -53,7 +55,7 @@ impl super::Index {
     /// Builds the index of a file.
     ///
     /// # Errors
-    /// The errors of the file's source; Invalid if its version is unknown, or `known` is not of this file.
+    /// The errors of the file's source; Invalid if its version is unknown, or `known` does not fit the file.
     pub fn build(file: &File, known: &Tables) -> Result<NewIndex> {
         build(file, known).map_err(|error| file.name(error))
     }
@@ -62,7 +64,7 @@ impl super::Index {
 fn build(file: &File, known: &Tables) -> Result<NewIndex> {
     let source = &*file.0.source;
     let identity = Identity::from_source(source)
-        .ok_or_else(|| Error::invalid("no index can be made: the file's version cannot be told"))?;
+        .ok_or_else(|| Error::invalid("cannot make an index: the file's version is unknown"))?;
     let limits = &file.options().limits;
     let mut fetch = SourceFetch(source);
     let mut survey = Survey::new(&mut fetch, limits)?;
@@ -123,16 +125,17 @@ fn build(file: &File, known: &Tables) -> Result<NewIndex> {
     })
 }
 
-/// Returns a dataset's chunks from the external source.
+/// Returns a dataset's chunks from the other source, if it has them.
 fn find_chunks<'k>(known: &'k Tables, dataset: &SurveyedDataset, path: &[u8]) -> Option<&'k DatasetChunks> {
     known.get(path).filter(|known| known.filters == dataset.header.pipeline.len())
 }
 
-/// Checks external chunks and sorts them, with addresses relative to the file's base.
+/// Checks and sorts chunks from another source, and makes their addresses relative to the file's base
+/// address.
 fn place(known: &DatasetChunks, dataset: &ChunkedDataset<'_>, base: u64, size: u64) -> Result<Vec<Chunk>> {
     if known.chunk != dataset.chunked.dims {
         let message = format!(
-            "the references do not fit the file: chunks of {:?}, and the dataset has chunks of {:?}",
+            "the references do not fit the file: their chunks are {:?}, the dataset's are {:?}",
             known.chunk, dataset.chunked.dims
         );
         return Err(Error::invalid(message));
@@ -155,7 +158,7 @@ fn place(known: &DatasetChunks, dataset: &ChunkedDataset<'_>, base: u64, size: u
     }
     chunks.sort_by(|a, b| a.scaled.cmp(&b.scaled));
     if chunks.windows(2).any(|pair| matches!(pair, [a, b] if a.scaled == b.scaled)) {
-        return Err(Error::invalid("the references name a chunk twice"));
+        return Err(Error::invalid("the references contain a chunk twice"));
     }
     Ok(chunks)
 }

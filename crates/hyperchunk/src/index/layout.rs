@@ -11,7 +11,7 @@ pub(super) const INDEX: Frame =
     Frame { signature: b"\x89HCI\r\n\x1a\n", version: 1, oldest: 1, name: "index", one: "an index" };
 pub(super) const STRUCTURE: &str = "structure in an index";
 
-/// Maximum size in bytes of a chunk in a table: address, size, mask, and its place.
+/// Maximum size in bytes of a chunk in a table: address, size, mask, and a run of positions.
 pub(super) const MAX_CHUNK_ENTRY_BYTES: u64 = 10 + 10 + 5 + 20;
 /// Maximum size in bytes of a table without its chunks: its grid, flags and a size.
 pub(super) const MAX_TABLE_HEAD_BYTES: u64 = 10 + 32 * 10 + 1 + 10;
@@ -29,7 +29,7 @@ pub(super) struct Directory {
 
 /// A part of the structure.
 pub(super) struct Section {
-    /// The part of the file that contains its ranges.
+    /// The part of the file in which its ranges are.
     pub(super) span: Range<u64>,
     pub(super) stored: SectionLocation,
 }
@@ -125,7 +125,7 @@ fn entries(cursor: &mut Cursor<'_>, mut at: usize, whole: usize) -> Result<Direc
     // Each entry has at least four bytes.
     let fits = |cursor: &Cursor<'_>, count: u64| {
         let count = usize::try_from(count).ok().filter(|count| *count <= cursor.left() / 4);
-        count.ok_or_else(|| cursor.error("more sections than bytes".into()))
+        count.ok_or_else(|| cursor.error("the number of sections exceeds the bytes of the directory".into()))
     };
     let count = take(cursor)?;
     let mut structure = Vec::with_capacity(fits(cursor, count)?);
@@ -134,7 +134,7 @@ fn entries(cursor: &mut Cursor<'_>, mut at: usize, whole: usize) -> Result<Direc
         let start = last.checked_add(take(cursor)?);
         let end = start.zip(Some(take(cursor)?)).and_then(|(start, length)| start.checked_add(length));
         let (Some(start), Some(end)) = (start, end.filter(|end| *end <= size)) else {
-            return Err(cursor.error("structure beyond the end of the file".into()));
+            return Err(cursor.error("structure extends beyond the end of the file".into()));
         };
         last = end;
         structure.push(Section { span: start..end, stored: stored(cursor)? });
@@ -144,12 +144,12 @@ fn entries(cursor: &mut Cursor<'_>, mut at: usize, whole: usize) -> Result<Direc
     for _ in 0..count {
         let last = tables.last().map(|table| table.object);
         let object = last.unwrap_or(0).checked_add(take(cursor)?).filter(|object| Some(*object) != last);
-        let object = object.ok_or_else(|| cursor.error("tables that are not in order".into()))?;
+        let object = object.ok_or_else(|| cursor.error("the tables are not in order".into()))?;
         let count = take(cursor)?;
         tables.push(Table { object, count, stored: stored(cursor)? });
     }
     if at != whole {
-        return Err(cursor.error(format!("sections up to {at} in an index of {whole} bytes")));
+        return Err(cursor.error(format!("the sections end at {at} in an index of {whole} bytes")));
     }
     Ok(Directory { identity, structure, tables })
 }

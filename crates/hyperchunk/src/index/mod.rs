@@ -1,5 +1,5 @@
-//! Sidecar indexes: the structure of a file and the locations of its chunks in a small file beside it, so
-//! that opening the file and finding a dataset and its chunks need no request. The format:
+//! Sidecar indexes: copies of a file's structure and the locations of its chunks in a small file beside it,
+//! so that opening the file and finding a dataset and its chunks need no request. The format:
 //! `docs/formats/sidecar.md`.
 
 mod build;
@@ -26,16 +26,16 @@ use std::sync::{Arc, OnceLock};
 /// Suffix that is appended to a file's name to name its index.
 pub const SUFFIX: &str = ".hcindex";
 
-/// Refuses to replace another file than an index at the usual place of one.
+/// Checks that an index may be written at `path`: that there is no file, or an index.
 ///
 /// # Errors
-/// Exists.
+/// Exists for another file.
 pub fn check_replaced(path: &Path) -> Result<()> {
     let way = "move it away (--overwrite replaces it; in Python, overwrite=True)";
     companion::check_replaced(path, layout::INDEX.signature, layout::INDEX.one, way)
 }
 
-/// Place where a file's index is looked for.
+/// Locations to search for a file's index.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub enum IndexOption {
@@ -44,7 +44,7 @@ pub enum IndexOption {
     /// used.
     #[default]
     Auto,
-    /// As `Auto`, but beside a file over a network, too, at the price of a request.
+    /// As `Auto`, but also beside a file over a network, at the cost of a request.
     Beside,
     /// In this file. It is an error if the index is of another version of the file, or of another file.
     /// Opening a URL then takes no request if the index knows the object's ETag, and the error comes with
@@ -56,7 +56,7 @@ pub enum IndexOption {
     Never,
 }
 
-/// The file that an index describes: equal identities mean equal bytes.
+/// Identity of the file that an index describes: equal identities mean equal bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
     /// Its size in bytes.
@@ -69,14 +69,14 @@ pub struct Identity {
 const CONTENTS: &str = ";contents:";
 
 impl Identity {
-    /// The same with a digest of the file's contents.
+    /// Returns this identity with a digest of the file's contents added to the version.
     pub fn with_contents(mut self, digest: &str) -> Self {
         self.version.push_str(CONTENTS);
         self.version.push_str(digest);
         self
     }
 
-    /// The version and the digest of the contents, if there is one.
+    /// Returns the version without the digest, and the digest of the contents if there is one.
     pub fn parts(&self) -> (&str, Option<&str>) {
         match self.version.split_once(CONTENTS) {
             Some((version, digest)) => (version, Some(digest)),
@@ -84,7 +84,7 @@ impl Identity {
         }
     }
 
-    /// Returns the identity of a source; `None` if its versions cannot be told apart.
+    /// Returns the identity of a source; `None` if its version is unknown.
     #[must_use]
     pub fn from_source(source: &dyn Source) -> Option<Self> {
         source.version().map(|version| Self { size: source.size(), version })
@@ -163,7 +163,7 @@ impl Index {
         self.bytes.len()
     }
 
-    /// Returns whether it has no bytes, which is never the case.
+    /// Returns whether it has no bytes; always false.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
@@ -184,15 +184,16 @@ impl Index {
         let message = match found {
             Some(found) if found == known => return Ok(()),
             Some(found) => format!(
-                "the index is of a file of {} bytes, {}; this one has {} bytes, {}: make it again with `hyperchunk index`",
+                "the index is for a file of {} bytes ({}), but this file has {} bytes ({}): make it again with \
+                 `hyperchunk index`",
                 known.size, known.version, found.size, found.version
             ),
-            None => "the index cannot be used: the version of this file cannot be told".into(),
+            None => "cannot use the index: the version of this file is unknown".into(),
         };
         Err(Error::new(ErrorKind::Changed, message).file(&self.name))
     }
 
-    /// Returns bytes of the file, if the index has all of them.
+    /// Returns bytes of the file, if the index contains all of them.
     ///
     /// # Errors
     /// Corrupt or Limit if the section with them is damaged.
@@ -220,12 +221,12 @@ impl Index {
 }
 
 impl Index {
-    /// Returns all chunks of the dataset whose header is at `address`, in order of their place; `None` if
-    /// the index has no table of them. `grid` is the number of chunks along each axis, `end` the end of the
-    /// file relative to its base.
+    /// Returns all chunks of the dataset whose header is at `address`, in row-major order; `None` if the
+    /// index has no table of them. `grid` is the number of chunks along each axis, `end` the end of the file
+    /// relative to its base address.
     ///
     /// # Errors
-    /// Corrupt or Limit if the table is damaged, or is not of this dataset.
+    /// Corrupt or Limit if the table is damaged, or is for another dataset.
     pub fn chunks(&self, address: u64, grid: &[u64], end: u64) -> Result<Option<Vec<Chunk>>> {
         let tables = &self.directory.tables;
         let Ok(at) = tables.binary_search_by_key(&address, |table| table.object) else { return Ok(None) };
@@ -250,7 +251,8 @@ impl Ranges {
         let mut cursor = hyperchunk_format::Cursor::new(&bytes, layout::STRUCTURE, span.start);
         let count = take(&mut cursor)?;
         let count = usize::try_from(count).ok().filter(|count| *count <= cursor.left() / 2);
-        let count = count.ok_or_else(|| cursor.error("more ranges than bytes".into()))?;
+        let count =
+            count.ok_or_else(|| cursor.error("the number of ranges exceeds the section's bytes".into()))?;
         let mut places = Vec::with_capacity(count);
         let (mut next, mut at) = (span.start, 0_usize);
         for _ in 0..count {
@@ -265,7 +267,7 @@ impl Ranges {
             at = usize::try_from(length).ok().and_then(|length| at.checked_add(length)).unwrap_or(usize::MAX);
         }
         if at != cursor.left() {
-            return Err(cursor.error(format!("{} bytes for ranges of {at}", cursor.left())));
+            return Err(cursor.error(format!("{} bytes for ranges of {at} bytes in all", cursor.left())));
         }
         let start = cursor.position();
         places.iter_mut().for_each(|(_, at)| *at += start);
@@ -371,8 +373,8 @@ pub(crate) fn find(
     Ok(found.unwrap_or((None, state)))
 }
 
-/// Opens a URL. With a named index that knows the object's ETag, this takes no request: each later request
-/// asks for this version of the object, so another version is an error.
+/// Opens a URL. With an index that the caller named and that knows the object's ETag, this takes no request:
+/// each later request asks for this version of the object, and another version is an error.
 ///
 /// # Errors
 /// As [`io::open`] and [`Index::read`].
@@ -402,7 +404,7 @@ fn in_cache(name: &str, source: &dyn Source) -> Option<PathBuf> {
     }
 }
 
-/// Opens a file in the cache folder, under the trust rules of that folder.
+/// Opens a file in the cache folder, if the folder and the file are trusted.
 ///
 /// # Errors
 /// As [`Trust::open`].

@@ -1,4 +1,5 @@
-//! Compact encoding of chunk tables: in order of place, with regular parts left implicit.
+//! Compact encoding of chunk tables: chunks in row-major order, with regular positions, sizes and addresses
+//! implicit.
 
 use crate::{Error, Result};
 use hyperchunk_format::Cursor;
@@ -6,7 +7,7 @@ use hyperchunk_format::model::Chunk;
 
 pub(super) const NAME: &str = "chunk table of an index";
 
-/// Flag: some places have no chunk; runs of chunks are listed.
+/// Flag: some positions of the grid have no chunk; runs of chunks are listed.
 const SPARSE_FLAG: u8 = 1;
 /// Flag: chunks have different sizes.
 const SIZES_FLAG: u8 = 2;
@@ -50,22 +51,24 @@ fn unzigzag(from: u64, number: u64) -> u64 {
     from.wrapping_add((number >> 1) ^ (number & 1).wrapping_neg())
 }
 
-/// Returns the row-major number of a place in a grid; `None` beyond 2⁶⁴.
-fn number(place: &[u64], grid: &[u64]) -> Option<u64> {
-    place.iter().zip(grid).try_fold(0_u64, |number, (at, count)| {
+/// Returns the row-major index of a position in a grid; `None` outside of the grid or past 2⁶⁴ - 1.
+fn row_major_index(position: &[u64], grid: &[u64]) -> Option<u64> {
+    position.iter().zip(grid).try_fold(0_u64, |number, (at, count)| {
         number.checked_mul(*count)?.checked_add(*at).filter(|_| at < count)
     })
 }
 
-/// Returns the number of places in a grid; `None` beyond 2⁶⁴.
+/// Returns the number of positions in a grid; `None` past 2⁶⁴ - 1.
 pub(super) fn places(grid: &[u64]) -> Option<u64> {
     grid.iter().try_fold(1_u64, |places, count| places.checked_mul(*count))
 }
 
-/// Encodes a table: `chunks` in order of place, in this grid. `None` if the grid is too large.
+/// Encodes a table of `chunks`, which must be in row-major order. `None` if they are not, or are outside of
+/// the grid, or if the grid is too large.
 pub(super) fn pack(grid: &[u64], chunks: &[Chunk]) -> Option<Vec<u8>> {
     let places = places(grid)?;
-    let numbers: Vec<u64> = chunks.iter().map(|chunk| number(&chunk.scaled, grid)).collect::<Option<_>>()?;
+    let numbers = chunks.iter().map(|chunk| row_major_index(&chunk.scaled, grid));
+    let numbers: Vec<u64> = numbers.collect::<Option<_>>()?;
     if !numbers.is_sorted_by(|a, b| a < b) {
         return None;
     }
@@ -113,12 +116,12 @@ pub(super) fn unpack(bytes: &[u8], grid: &[u64], count: u64, end: u64) -> Result
     let mut cursor = Cursor::new(bytes, NAME, 0);
     let rank = take(&mut cursor)?;
     if rank != grid.len() as u64 {
-        return Err(cursor.error(format!("a grid of rank {rank}, and the dataset's has {}", grid.len())));
+        return Err(cursor.error(format!("the grid has rank {rank}, the dataset {}", grid.len())));
     }
     for expected in grid {
         let found = take(&mut cursor)?;
         if found != *expected {
-            return Err(cursor.error(format!("{found} chunks along an axis of {expected}")));
+            return Err(cursor.error(format!("expected {expected} chunks along an axis, got {found}")));
         }
     }
     let places = places(grid).ok_or_else(|| cursor.error("a grid of more than 2^64 chunks".into()))?;
@@ -127,7 +130,7 @@ pub(super) fn unpack(bytes: &[u8], grid: &[u64], count: u64, end: u64) -> Result
     let total = total.ok_or_else(|| cursor.error(format!("{count} chunks in {} bytes", cursor.left())))?;
     let flags = cursor.u8()?;
     if flags > SPARSE_FLAG | SIZES_FLAG | MASKS_FLAG {
-        return Err(Error::unsupported(format!("flags {flags:#04x}")).within(NAME));
+        return Err(Error::unsupported(format!("unknown flags {flags:#04x}")).within(NAME));
     }
     let mut chunks = Vec::with_capacity(total);
     let mut add = |from: u64, count: u64| {
@@ -139,7 +142,7 @@ pub(super) fn unpack(bytes: &[u8], grid: &[u64], count: u64, end: u64) -> Result
     };
     if flags & SPARSE_FLAG == 0 {
         if count != places {
-            return Err(cursor.error(format!("{count} chunks for {places} places")));
+            return Err(cursor.error(format!("{count} chunks for {places} positions of the grid")));
         }
         add(0, count);
     } else {
@@ -149,7 +152,7 @@ pub(super) fn unpack(bytes: &[u8], grid: &[u64], count: u64, end: u64) -> Result
             let run = take(&mut cursor)?;
             let stop = start.and_then(|start| start.checked_add(run)).filter(|stop| *stop <= places);
             let (Some(start), Some(stop), Some(rest)) = (start, stop, left.checked_sub(run)) else {
-                return Err(cursor.error("places beyond the grid".into()));
+                return Err(cursor.error("a run of chunks extends past the grid".into()));
             };
             if run == 0 {
                 return Err(cursor.error("a run of no chunks".into()));
@@ -178,7 +181,7 @@ pub(super) fn unpack(bytes: &[u8], grid: &[u64], count: u64, end: u64) -> Result
     for chunk in &mut chunks {
         chunk.address = unzigzag(expected, take(&mut cursor)?);
         let stop = chunk.address.checked_add(chunk.size).filter(|stop| *stop <= end);
-        expected = stop.ok_or_else(|| cursor.error("a chunk beyond the end of the file".into()))?;
+        expected = stop.ok_or_else(|| cursor.error("a chunk extends beyond the end of the file".into()))?;
     }
     if cursor.left() > 0 {
         return Err(cursor.error(format!("{} bytes too many", cursor.left())));
@@ -186,7 +189,7 @@ pub(super) fn unpack(bytes: &[u8], grid: &[u64], count: u64, end: u64) -> Result
     Ok(chunks)
 }
 
-/// Returns the place of a number in a grid.
+/// Returns the position in a grid with this row-major index.
 fn place(mut number: u64, grid: &[u64]) -> Vec<u64> {
     let mut place = vec![0; grid.len()];
     for (at, count) in place.iter_mut().zip(grid).rev() {
@@ -196,7 +199,7 @@ fn place(mut number: u64, grid: &[u64]) -> Vec<u64> {
     place
 }
 
-/// Moves on to the next place.
+/// Moves on to the next position in row-major order.
 fn advance(place: &mut [u64], grid: &[u64]) {
     for (at, count) in place.iter_mut().zip(grid).rev() {
         *at += 1;

@@ -231,10 +231,10 @@ fn hostile_directories() {
     };
     refuse(&[], b"", "needed");
     refuse(&[100, 0, 0, 0, 1], b"", "too many");
-    refuse(&[100, 0, 0, 0], b"x", "sections up to");
-    refuse(&[100, 0xff, 0xff, 0x7f], b"", "version of too many");
-    refuse(&[100, 1, 0xff, 0, 0], b"", "no text");
-    refuse(&[100, 0, 0xff, 0xff, 0x7f, 0], b"", "more sections");
+    refuse(&[100, 0, 0, 0], b"x", "sections end at");
+    refuse(&[100, 0xff, 0xff, 0x7f], b"", "version has too many");
+    refuse(&[100, 1, 0xff, 0, 0], b"", "not UTF-8");
+    refuse(&[100, 0, 0xff, 0xff, 0x7f, 0], b"", "number of sections");
     refuse(&[100, 0, 1, 0, 101, 0, 0, 0], b"", "beyond the end of the file");
     refuse(&[100, 0, 1, 0, 50, 9, 9, 0], b"", "beyond the end");
     refuse(&[100, 0, 1, 0, 50, 1, 9, 0], b"x", "unpacked");
@@ -249,7 +249,7 @@ fn hostile_directories() {
         ([packed_length, length], packed)
     };
     for (content, message) in [
-        (&[200_u8, 1][..], "more ranges"),
+        (&[200_u8, 1][..], "number of ranges"),
         (&[1, 0, 60], "outside its section"),
         (&[1, 0, 4, 0], "1 bytes for ranges of 4"),
         (&[2, 0, 2, 0, 3, 1, 1, 1, 1], "4 bytes for ranges of 5"),

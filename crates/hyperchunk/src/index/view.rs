@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A view of a file that takes bytes from the index where it has them.
+/// A view of a file that returns the index's copy of bytes if the index contains them.
 pub(crate) struct IndexedView<V> {
     under: V,
     index: Option<Arc<Index>>,
@@ -51,7 +51,7 @@ impl<V: View> View for IndexedView<V> {
     }
 
     fn will_look_at(&self, offset: u64) {
-        // The index has all structure that is close by.
+        // The index contains the structure, so there is no need to fetch more of it around this offset.
         if self.index.is_none() {
             self.under.will_look_at(offset);
         }

@@ -22,7 +22,7 @@ thread_local! {
     static BESIDE: RefCell<Option<Beside>> = const { RefCell::new(None) };
 }
 
-/// Runs `work`, which fetches structure of a file, and fetches a range of the file along with its first
+/// Runs `work`, which fetches structure of a file, and fetches a range of the file together with its first
 /// requests. The bytes are `None` if `work` fetches nothing, or if not all of them arrived.
 pub(super) fn fetch<T>(
     file: &RemoteBlocks,
@@ -43,8 +43,8 @@ pub(super) fn fetch<T>(
     (done, whole.map(|beside| beside.bytes.freeze()))
 }
 
-/// Returns the requests for the range that this thread fetches along with structure of a file. They are
-/// handed out once.
+/// Returns the requests for the range that this thread fetches together with structure of a file. Later calls
+/// return none.
 pub(super) fn requests(file: &[u8; 16], options: &RemoteOptions) -> Vec<Range<u64>> {
     with_state(&BESIDE, |beside| {
         let Some(beside) = beside.as_mut().filter(|beside| beside.file == *file && beside.left.is_none())

@@ -1,8 +1,8 @@
-//! Process-wide cache of the metadata of files over a network. Each block is fetched once for all that need
-//! it.
+//! Process-wide cache of the metadata of files over a network. Each block is fetched once for all threads
+//! that need it.
 
 use super::ranges::joined_within;
-use super::reach::{PIECE, Paged, Reach, around};
+use super::reach::{MAX_REQUEST_BYTES, Paged, Reach, around};
 use super::{Remote, RemoteOptions, Source, beside, ends_before, rounds};
 use crate::recent::Recent;
 use crate::{Error, Result};
@@ -15,15 +15,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// Default capacity of the cache, in bytes.
-const KEPT: usize = 128 << 20;
+const DEFAULT_CAPACITY_BYTES: usize = 128 << 20;
 /// Maximum size of a block, in bytes.
-const LONGEST: u64 = 1 << 10;
+const MAX_BLOCK_BYTES: u64 = 1 << 10;
 /// Missing blocks that are at most this many blocks apart are fetched in one request, with the gap between
 /// them.
-const APART: u64 = 16;
+const MAX_GAP_BLOCKS: u64 = 16;
 
-/// [`APART`] in bytes.
-pub(crate) const NEAR: u64 = APART * LONGEST;
+/// [`MAX_GAP_BLOCKS`] in bytes.
+pub(crate) const MAX_GAP_BYTES: u64 = MAX_GAP_BLOCKS * MAX_BLOCK_BYTES;
 
 /// A file, by a digest of its identity, and the number of a block in it.
 type Key = ([u8; 16], u64);
@@ -31,49 +31,48 @@ type Bytes = Arc<[u8]>;
 
 /// The cached blocks of all files of the process.
 #[derive(Default)]
-struct Kept {
+struct CachedBlocks {
     blocks: Recent<Key>,
     /// Blocks that a thread is fetching now.
     pending: HashSet<Key>,
-    /// The process that filled this. In a forked child no thread fetches anything, so `pending` is void
-    /// there.
+    /// The process that filled this. In a forked child, no thread is fetching the blocks of `pending`.
     process: u32,
 }
 
 #[derive(Default)]
 struct Cache {
-    kept: Mutex<Kept>,
+    kept: Mutex<CachedBlocks>,
     landed: Condvar,
 }
 
 static CACHE: LazyLock<Cache> = LazyLock::new(Cache::default);
-static BOUND: AtomicUsize = AtomicUsize::new(KEPT);
+static CAPACITY_BYTES: AtomicUsize = AtomicUsize::new(DEFAULT_CAPACITY_BYTES);
 
 /// Sets the capacity in bytes of this process's cache for metadata of files over a network, all files
 /// together (default: 128 MiB). The least recently used blocks are evicted first.
 pub fn set_metadata_cache_bytes(bytes: usize) {
-    if BOUND.swap(bytes, Ordering::Relaxed) > bytes {
+    if CAPACITY_BYTES.swap(bytes, Ordering::Relaxed) > bytes {
         CACHE.lock().blocks.clear();
     }
 }
 
 /// Returns the capacity of the metadata cache, in bytes.
 pub(crate) fn metadata_cache_bytes() -> usize {
-    BOUND.load(Ordering::Relaxed)
+    CAPACITY_BYTES.load(Ordering::Relaxed)
 }
 
-impl Kept {
+impl CachedBlocks {
     fn get(&mut self, key: &Key) -> Option<Bytes> {
-        self.blocks.get(key, BOUND.load(Ordering::Relaxed))
+        self.blocks.get(key, CAPACITY_BYTES.load(Ordering::Relaxed))
     }
 
     fn insert(&mut self, key: Key, bytes: Bytes) {
-        self.blocks.insert(key, bytes, BOUND.load(Ordering::Relaxed));
+        self.blocks.insert(key, bytes, CAPACITY_BYTES.load(Ordering::Relaxed));
     }
 }
 
 impl Cache {
-    fn lock(&self) -> MutexGuard<'_, Kept> {
+    fn lock(&self) -> MutexGuard<'_, CachedBlocks> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let process = crate::os::process_id();
         if kept.process != process {
@@ -94,7 +93,7 @@ fn digest(identity: &[u8], block: u64) -> [u8; 16] {
 
 /// Evicts the blocks of ranges of a file that will not be read again soon.
 pub(crate) fn forget(remote: &dyn Remote, ranges: &[Range<u64>]) {
-    let block = remote.options().block.clamp(1, LONGEST);
+    let block = remote.options().block.clamp(1, MAX_BLOCK_BYTES);
     let file = digest(remote.identity().as_bytes(), block);
     let mut kept = CACHE.lock();
     for number in ranges.iter().flat_map(|range| range.start / block..range.end.div_ceil(block)) {
@@ -108,22 +107,22 @@ pub(crate) struct RemoteBlocks {
     file: [u8; 16],
     /// The size of a block in bytes.
     block: u64,
-    /// Number of bytes fetched from the start of a missing range: related structures are mostly written
-    /// together.
+    /// Minimum number of bytes fetched from the start of a missing range, since related structures are mostly
+    /// stored together.
     ahead: u64,
-    /// The file's pages, where structure is fetched by the page.
+    /// The file's pages, if it stores structure in pages.
     paged: OnceLock<Paged>,
 }
 
 impl RemoteBlocks {
-    /// Creates the view of a source, which must be remote. The bytes that came with its opening go into the
-    /// cache.
+    /// Creates the view of a source, which must be remote. Adds the bytes that were fetched when it was
+    /// opened to the cache.
     pub(crate) fn new(source: Arc<dyn Source>) -> Self {
         let (identity, ahead, head) = source.remote().map_or_else(
             || (Vec::new(), 1, bytes::Bytes::new()),
             |remote| (remote.identity().as_bytes().to_vec(), remote.options().block.max(1), remote.head()),
         );
-        let block = ahead.min(LONGEST);
+        let block = ahead.min(MAX_BLOCK_BYTES);
         let file = digest(&identity, block);
         let blocks = Self { source, file, block, ahead, paged: OnceLock::new() };
         let mut kept = CACHE.lock();
@@ -157,7 +156,7 @@ impl RemoteBlocks {
         range.start / self.block..range.end.min(self.source.size()).div_ceil(self.block)
     }
 
-    /// Declares that the file keeps structure in pages.
+    /// Declares that the file stores structure in pages.
     pub(crate) fn set_paged(&self, paged: Paged) {
         self.paged.get_or_init(|| paged);
     }
@@ -207,7 +206,7 @@ impl RemoteBlocks {
         let size = self.source.size();
         let ranges = numbers.iter().map(|number| number * self.block..((number + 1) * self.block).min(size));
         let largest = largest_piece(remote.options()).max(self.block);
-        let mut requests = joined_within(ranges, APART * self.block, largest);
+        let mut requests = joined_within(ranges, MAX_GAP_BLOCKS * self.block, largest);
         let structure = requests.len();
         requests.extend(beside::requests(&self.file, remote.options()));
         remote.fetch(&requests, &mut |place, bytes| {
@@ -230,7 +229,7 @@ impl RemoteBlocks {
 
 /// Returns the maximum size in bytes of one request for structure.
 fn largest_piece(options: &RemoteOptions) -> u64 {
-    options.largest_request.clamp(1, PIECE)
+    options.largest_request.clamp(1, MAX_REQUEST_BYTES)
 }
 
 /// Splits a range of structure into requests.
@@ -247,8 +246,8 @@ pub(crate) fn structure_requests(
     })
 }
 
-/// The blocks that this thread is fetching. Dropping it, on success or failure, lets other threads fetch
-/// them.
+/// The blocks that this thread is fetching. When it is dropped, on success or failure, other threads stop
+/// waiting for them.
 struct Pending {
     file: [u8; 16],
     numbers: BTreeSet<u64>,
@@ -301,11 +300,11 @@ impl View for RemoteView {
             let numbers = self.0.numbers(&(offset..end));
             let paged = self.0.paged.get().copied();
             let mut missing = self.0.missing(&around(&(offset..end), self.0.ahead, rounds::reach(), paged));
-            // Another thread may have fetched one of these just now; then it comes from the cache.
+            // Another thread may have fetched one of these meanwhile; it is then taken from the cache.
             missing.extend(
                 numbers.clone().zip(&pieces).filter(|(_, piece)| piece.is_none()).map(|(number, _)| number),
             );
-            if rounds::run() {
+            if rounds::is_active() {
                 missing.extend(rounds::looked(&self.0));
                 rounds::ask(&self.0, &missing);
                 return Err(Error::need(std::iter::once(offset..end).collect()));
@@ -322,7 +321,7 @@ impl View for RemoteView {
         let start = usize::try_from(offset % self.0.block).unwrap_or(0);
         let mut bytes = Vec::with_capacity(length);
         for piece in pieces {
-            let piece = piece.ok_or_else(|| Error::invalid("a block did not come").at(offset))?;
+            let piece = piece.ok_or_else(|| Error::invalid("a block is missing").at(offset))?;
             let from = if bytes.is_empty() { start.min(piece.len()) } else { 0 };
             let to = piece.len().min(from + (length - bytes.len()));
             bytes.extend_from_slice(&piece[from..to]);

@@ -1,4 +1,4 @@
-//! Cancellation: callbacks that say whether the caller has given up waiting, as after Ctrl-C.
+//! Cancellation of operations: callbacks that return whether the caller has cancelled, for example by Ctrl-C.
 
 use crate::{Error, ErrorKind, Result};
 use std::cell::RefCell;
@@ -7,10 +7,9 @@ use std::sync::{Arc, OnceLock};
 
 static ASK: OnceLock<fn() -> bool> = OnceLock::new();
 
-/// Sets the callback that is polled ten times a second on a thread that waits for a network. If it returns
-/// `true`, the read ends with an error. It can be set once a process.
+/// Sets the process's callback, which is polled ten times a second on a thread that waits for a network. If
+/// it returns `true`, the read ends with an error. Later calls of this function have no effect.
 pub fn set_interrupt(ask: fn() -> bool) {
-    // The first callback stays.
     ASK.get_or_init(|| ask);
 }
 
@@ -37,7 +36,7 @@ pub fn with_interrupt<T>(ask: Option<Ask>, work: impl FnOnce() -> T) -> T {
 }
 
 /// Replaces this thread's callback and returns the previous one. A thread that is ending (HDF5 closes files
-/// there) has no thread-local value any more; its work is not cancelled.
+/// there) no longer has thread-local values; its work cannot be cancelled.
 fn replace(ask: Option<Ask>) -> Option<Ask> {
     OWN.try_with(|own| own.replace(ask)).ok().flatten()
 }
@@ -51,13 +50,14 @@ pub fn current_interrupt() -> Option<Ask> {
 /// Returns an error if the operation was cancelled.
 pub(crate) fn check(ask: Option<&Ask>) -> Result<()> {
     match ask {
-        Some(ask) if ask() => Err(Error::new(ErrorKind::Io, "interrupted: nobody waits for it any more")),
+        Some(ask) if ask() => Err(Error::new(ErrorKind::Io, "interrupted: the operation was cancelled")),
         _ => Ok(()),
     }
 }
 
-/// Runs `work`, which is cancelled on all its threads once the process's callback has returned `true` on one of
-/// them. `work` gets a callback that returns whether it is. Returns its result, and whether it was cancelled.
+/// Runs `work`, which is cancelled on all its threads once the process's callback has returned `true` on one
+/// of them. `work` gets a callback that returns whether it is cancelled. Returns the result of `work`, and
+/// whether it was cancelled.
 pub fn with_process_interrupt<T>(work: impl FnOnce(&Ask) -> T) -> (T, bool) {
     let stopped = Arc::new(AtomicBool::new(false));
     let latch = Arc::clone(&stopped);
@@ -69,7 +69,7 @@ pub fn with_process_interrupt<T>(work: impl FnOnce(&Ask) -> T) -> (T, bool) {
     (done, stopped.load(Ordering::Relaxed))
 }
 
-/// Returns whether to stop waiting. Called by a thread that waits.
+/// Returns whether this thread's operation was cancelled, by its own callback or the process's.
 #[must_use]
 pub fn is_wanted() -> bool {
     current_interrupt().is_some_and(|ask| ask()) || ASK.get().is_some_and(|ask| ask())

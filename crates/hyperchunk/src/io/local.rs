@@ -1,7 +1,8 @@
-//! Local files, read with positioned reads. A mapping would kill the process if the file shrank.
+//! Local files, read with positioned reads. With a memory mapping, a file that shrinks would kill the
+//! process.
 
 use super::lock::{Lock, Locking};
-use super::stamp::{Found, Stamp};
+use super::stamp::{Change, Stamp};
 use super::{Source, ends_before};
 use crate::os::{self, read_exact_at, read_exact_parts_at};
 use crate::{Error, ErrorKind, Result};
@@ -24,7 +25,7 @@ pub(crate) fn journal_path(file: &Path) -> PathBuf {
     with_suffix(file, ".journal")
 }
 
-/// Returns the path of a file with more after its name.
+/// Returns the path of a file with a suffix appended to its name.
 pub(crate) fn with_suffix(file: &Path, suffix: &str) -> PathBuf {
     let mut name = file.as_os_str().to_owned();
     name.push(suffix);
@@ -62,7 +63,7 @@ impl LocalFile {
         Ok(Self { path: std::path::absolute(path).ok(), ..Self::of(file, &metadata) })
     }
 
-    /// Wraps a file that was opened by `path`, or by what it leads to.
+    /// Wraps a file that was opened by `path`, or by its resolved path.
     ///
     /// # Errors
     /// Io if it is not a regular file.
@@ -92,14 +93,14 @@ impl LocalFile {
     /// Locked if another program writes the file; Io if it must be locked and cannot.
     pub fn locked(self, locking: Locking) -> Result<Self> {
         let lock = Mutex::new(Lock::shared(&self.file, locking)?);
-        // A writer's last changes come before it releases its lock, so the size and times are read again
-        // here.
+        // A writer may have changed the file until it released its lock, so the size and times are read
+        // again here.
         let metadata = self.file.metadata().map_err(|error| cannot("look at", &error))?;
         let (size, version) = (metadata.len(), version(&metadata));
         Ok(Self { size, version, stamp: RwLock::new(Stamp::of(&metadata)), lock, ..self })
     }
 
-    /// Releases the lock. Having obtained it shows that no program was writing the file when it was opened.
+    /// Releases the lock. That it was obtained shows that no program was writing the file when it was opened.
     #[must_use]
     pub fn unlocked(self) -> Self {
         self.release();
@@ -115,36 +116,36 @@ impl LocalFile {
         file.or_else(|file| file.try_clone()).map_err(|error| cannot("open", &error))
     }
 
-    /// Finds out what changed about the file; an error unless its contents are the same.
+    /// Determines what has changed about the file; an error unless its contents are the same.
     #[cold]
     fn explain(&self, before: &Stamp, now: Stamp, metadata: &Metadata) -> Result<()> {
         match before.compare(&now, self.path.as_deref(), &self.file) {
-            Found::Replaced => Err(changed("another file in its place")),
-            Found::Written if self.is_of_last_commit(metadata) => {
+            Change::Replaced => Err(changed("another file in its place")),
+            Change::Written if self.is_of_last_commit(metadata) => {
                 self.restamp(now);
                 Ok(())
             }
-            Found::Same => {
+            Change::MetadataOnly => {
                 self.restamp(now);
                 Ok(())
             }
-            Found::Written if metadata.len() != self.size => {
-                Err(changed(&format!("{} bytes where there were {}", metadata.len(), self.size)))
+            Change::Written if metadata.len() != self.size => {
+                Err(changed(&format!("{} bytes instead of {}", metadata.len(), self.size)))
             }
-            Found::Written => Err(changed("one that was written to since")),
+            Change::Written => Err(changed("one that was written to since")),
         }
     }
 
     fn restamp(&self, now: Stamp) {
-        // Never blocks: in a child that was forked while the lock was held it may never be free. The stamp
-        // is then compared again next time.
+        // Must not block: in a child that was forked while the lock was held, it is never released. Without
+        // the new stamp, the comparison is done again next time.
         if let Ok(mut stamp) = self.stamp.try_write() {
             *stamp = now;
         }
     }
 
-    /// Returns whether one of our writers is active on the file, or was killed, and has committed nothing
-    /// since the file was opened. Then everything that the last commit refers to is still there.
+    /// Returns whether a Hyperchunk writer is writing the file, or was killed, and has committed nothing
+    /// since the file was opened. Everything that the last commit refers to is then unchanged.
     fn is_of_last_commit(&self, metadata: &Metadata) -> bool {
         let Some(((at, before), path)) = self.superblock.get().zip(self.path.as_deref()) else {
             return false;
@@ -163,7 +164,7 @@ impl LocalFile {
     }
 }
 
-/// Refuses what is not a regular file.
+/// Checks that a file is a regular file.
 fn check_kind(metadata: &Metadata) -> Result<()> {
     if metadata.is_file() {
         return Ok(());
@@ -175,9 +176,9 @@ fn check_kind(metadata: &Metadata) -> Result<()> {
     })
 }
 
-/// Returns a file's version: its modification time and its time of last change. The first can be set to any
-/// value (`cp -p`, `rsync -t`, a restored backup), so it does not tell apart files of equal size; the
-/// second cannot be set.
+/// Returns a file's version: its modification time and its change time (`ctime`). The first can be set to any
+/// value (`cp -p`, `rsync -t`, a restored backup), so it does not distinguish files of equal size; the second
+/// cannot be set.
 fn version(metadata: &Metadata) -> Option<String> {
     let since = metadata.modified().ok()?.duration_since(SystemTime::UNIX_EPOCH).ok()?;
     let written = format!("time:{}.{:09}", since.as_secs(), since.subsec_nanos());

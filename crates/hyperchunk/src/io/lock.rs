@@ -80,7 +80,7 @@ impl Lock {
                 ErrorKind::Locked,
                 "cannot open the file for reading: expected that no program writes it, got one that has it locked \
                  (unable to lock file); wait until its writer closes it, have it write in SWMR mode and open it with \
-                 swmr=True, or open it with locking=False (HDF5_USE_FILE_LOCKING=FALSE) and take what is torn",
+                 swmr=True, or open it with locking=False (HDF5_USE_FILE_LOCKING=FALSE) and accept inconsistent data",
             ),
             Refusal::System(error) => cannot_lock(&error),
         })
@@ -164,7 +164,7 @@ impl Drop for Lock {
                 held.remove(&self.key);
             }
         }
-        // Unlocked explicitly: closing would not do while a forked process or a worker has the last
+        // Unlocked explicitly: closing does not unlock while a forked process or a worker has another
         // descriptor.
         drop(self.file.unlock());
     }
@@ -210,7 +210,8 @@ enum Refusal {
 
 fn cannot_lock(error: &io::Error) -> Error {
     let message = format!(
-        "cannot lock the file: {error}; locking=\"best-effort\" or HDF5_USE_FILE_LOCKING=BEST_EFFORT goes on without"
+        "cannot lock the file: {error}; locking=\"best-effort\" or HDF5_USE_FILE_LOCKING=BEST_EFFORT opens it \
+         without a lock"
     );
     Error::new(ErrorKind::Io, message)
 }
@@ -228,7 +229,7 @@ fn has_no_locks(error: &io::Error) -> bool {
     known || error.kind() == io::ErrorKind::Unsupported
 }
 
-/// Returns the file's key; `None` where locks are mandatory (not Unix), since they would also keep out
+/// Returns the file's key; `None` where locks are mandatory (not Unix), since they would also lock out
 /// programs that take no lock. libhdf5 takes none there either.
 fn file_key(file: &File) -> Option<Key> {
     os::identity(&file.metadata().ok()?)

@@ -26,7 +26,7 @@ pub(crate) mod upload;
 mod view;
 
 pub use blocks::set_metadata_cache_bytes;
-pub(crate) use blocks::{NEAR, forget, metadata_cache_bytes, structure_requests};
+pub(crate) use blocks::{MAX_GAP_BYTES, forget, metadata_cache_bytes, structure_requests};
 pub use interrupt::{
     Ask, current_interrupt, is_wanted as is_interrupted, set_interrupt, with_interrupt,
     with_process_interrupt,
@@ -54,8 +54,8 @@ use std::sync::Arc;
 /// or a scheme registered with [`set_schemes`].
 ///
 /// # Errors
-/// NotFound or Io from the system, the network or the store; Invalid for URLs and settings that make no
-/// sense; Unsupported if this build has no object stores (feature `cloud`).
+/// NotFound or Io from the system, the network or the store; Invalid for invalid URLs and settings;
+/// Unsupported if this build has no object stores (feature `cloud`).
 pub fn open(name: &str, options: &RemoteOptions) -> Result<Arc<dyn Source>> {
     match local_path(name) {
         Some(path) => Ok(Arc::new(LocalFile::open(&path)?)),
@@ -111,8 +111,8 @@ pub fn abort_upload(url: &str, options: &RemoteOptions, id: &str) -> Result<()> 
     object_store::abort_upload(url, options, id)
 }
 
-/// Opens a URL of which size and version are known, without a request. `None` if requests cannot ask for
-/// that version.
+/// Opens a URL whose size and version are known, without a request. `None` if requests cannot be made
+/// conditional on that version.
 pub(crate) fn open_known(
     name: &str,
     options: &RemoteOptions,
@@ -123,7 +123,7 @@ pub(crate) fn open_known(
     object_store::open_known(name, options, size, etag)
 }
 
-/// Returns the path that a name stands for, if it names a local file.
+/// Returns the path of a local file from its path or `file://` URL; `None` for other URLs.
 pub fn local_path(name: &str) -> Option<PathBuf> {
     let Some((scheme, rest)) = name.split_once("://") else { return Some(name.into()) };
     let is_scheme = scheme.bytes().enumerate().all(|(place, byte)| {
@@ -136,7 +136,8 @@ pub fn local_path(name: &str) -> Option<PathBuf> {
     path.map(|path| PathBuf::from(percent::decode(path).unwrap_or_else(|| path.to_owned())))
 }
 
-/// Returns a name for messages, without the user, password and signature that a web server's URL may hold.
+/// Returns a name for messages, without the user, password and query (such as a signature) of a web server's
+/// URL.
 pub fn without_secrets(name: &str) -> String {
     let Some((scheme, rest)) = name.split_once("://").filter(|_| local_path(name).is_none()) else {
         return name.to_owned();
@@ -149,7 +150,7 @@ pub fn without_secrets(name: &str) -> String {
     format!("{scheme}://{}{query}", &rest[start..])
 }
 
-/// The bytes of one file. Reads may come from many threads at once.
+/// Source of the bytes of one file. May be read from many threads at once.
 pub trait Source: Send + Sync + std::fmt::Debug {
     /// Returns the file's size in bytes.
     fn size(&self) -> u64;
@@ -157,7 +158,7 @@ pub trait Source: Send + Sync + std::fmt::Debug {
     /// Fills `buffer` with the bytes from `offset` on.
     ///
     /// # Errors
-    /// Truncated if the file ends before, Io if the system refuses.
+    /// Truncated if the file ends earlier; Io from the system.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()>;
 
     /// Fills one part after the other with the bytes from `offset` on.
@@ -179,8 +180,8 @@ pub trait Source: Send + Sync + std::fmt::Debug {
         self.remote().map(|remote| remote.identity().to_owned())
     }
 
-    /// Checks that the file is unchanged since it was opened. Called after each read, so that all that was
-    /// read is of one version.
+    /// Checks that the file is unchanged since it was opened. Called after each read, so that everything that
+    /// was read belongs to one version.
     ///
     /// # Errors
     /// Changed if the file was written to, or replaced by another file.
@@ -188,25 +189,26 @@ pub trait Source: Send + Sync + std::fmt::Debug {
         Ok(())
     }
 
-    /// Remembers the superblock, `length` bytes at `at`. Our writer changes it with each commit, and until
-    /// then changes nothing that the last commit refers to.
+    /// Remembers the superblock, `length` bytes at `at`, to recognize writes that do not matter: Hyperchunk's
+    /// writer rewrites the superblock with each commit, and before that overwrites nothing that the last
+    /// commit refers to.
     fn keep_superblock(&self, at: u64, length: usize) {
         let _ = (at, length);
     }
 
-    /// Treats the file as one that another program appends to while it is read: it grows, and never counts
-    /// as changed.
+    /// Treats the file as one that another program writes while it is read: its size may grow, and
+    /// [`Source::check_unchanged`] never fails.
     fn follow_growth(&self) {}
 
-    /// Releases the file's lock, if it has one. Reads go on, and notice changes.
+    /// Releases the file's lock, if it has one. Later reads still detect changes.
     fn release(&self) {}
 
-    /// Returns the local file whose bytes, first to last, are this source.
+    /// Returns the local file, if its bytes are exactly those of this source.
     fn file(&self) -> Option<&std::fs::File> {
         None
     }
 
-    /// Returns the source as one whose reads are requests; `None` for local files and memory.
+    /// Returns the source as a [`Remote`] if its reads are requests; `None` for local files and memory.
     fn remote(&self) -> Option<&dyn Remote> {
         None
     }

@@ -38,7 +38,7 @@ pub(super) fn abort_upload(name: &str, _options: &RemoteOptions, _id: &str) -> R
 fn lacking(name: &str) -> Error {
     let scheme = name.split("://").next().unwrap_or("");
     Error::unsupported(format!(
-        "this build opens no `{scheme}` URLs: it was made without the feature `cloud`"
+        "this build cannot open `{scheme}` URLs: it was compiled without the feature `cloud`"
     ))
 }
 
@@ -46,7 +46,7 @@ pub(super) fn fetch_many(
     _wanted: &[(&dyn Remote, &[Range<u64>])],
     _land: &mut dyn FnMut(usize, usize, Bytes) -> Result<()>,
 ) -> Result<()> {
-    Err(Error::unsupported("this build opens no URLs: it was made without the feature `cloud`"))
+    Err(Error::unsupported("this build cannot open URLs: it was compiled without the feature `cloud`"))
 }
 
 pub(super) fn open_known(

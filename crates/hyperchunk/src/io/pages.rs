@@ -1,4 +1,5 @@
-//! Page cache for the metadata of a local file: parsers read many small, nearby pieces.
+//! Page cache for the metadata of a local file, because parsers read many small parts that are near each
+//! other.
 
 use super::{Source, ends_before};
 use crate::Result;
@@ -9,11 +10,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 /// Size of a page in bytes: a page full of object headers costs one read.
-const PAGE: usize = 16 << 10;
+const PAGE_BYTES: usize = 16 << 10;
 /// Reads of at least this many bytes bypass the cache.
-const LARGE: usize = 64 << 10;
+const MIN_BYPASS_BYTES: usize = 64 << 10;
 /// Maximum number of cached pages.
-const KEPT: usize = 1024;
+const MAX_PAGES: usize = 1024;
 
 /// The cached pages of a file, up to 16 MiB.
 pub(crate) struct Pages {
@@ -38,23 +39,23 @@ impl Pages {
     }
 
     fn page(&self, number: u64) -> Result<Arc<[u8]>> {
-        let start = number * PAGE as u64;
+        let start = number * PAGE_BYTES as u64;
         let left = usize::try_from(self.source.size() - start).unwrap_or(usize::MAX);
-        // The last page of a file that has grown since is read again.
-        let is_whole = |page: &&Arc<[u8]>| page.len() >= PAGE.min(left);
+        // A cached last page is shorter; if the file has grown since, it is read again.
+        let is_whole = |page: &&Arc<[u8]>| page.len() >= PAGE_BYTES.min(left);
         let kept =
             self.pages.read().unwrap_or_else(PoisonError::into_inner).get(&number).filter(is_whole).cloned();
         if let Some(page) = kept {
             return Ok(page);
         }
-        let mut page: Arc<[u8]> = std::iter::repeat_n(0, PAGE.min(left)).collect();
+        let mut page: Arc<[u8]> = std::iter::repeat_n(0, PAGE_BYTES.min(left)).collect();
         if let Some(bytes) = Arc::get_mut(&mut page) {
             self.source.read_at(start, bytes)?;
         }
         let mut pages = self.pages.write().unwrap_or_else(PoisonError::into_inner);
-        if pages.len() >= KEPT {
-            // Evicted in arbitrary order: a page that is in use comes back with one read.
-            let some: Vec<u64> = pages.keys().copied().take(KEPT / 4).collect();
+        if pages.len() >= MAX_PAGES {
+            // A quarter of the pages is evicted in arbitrary order: a page that is in use costs one read.
+            let some: Vec<u64> = pages.keys().copied().take(MAX_PAGES / 4).collect();
             some.iter().for_each(|number| drop(pages.remove(number)));
         }
         pages.insert(number, Arc::clone(&page));
@@ -71,17 +72,17 @@ impl View for Pages {
         let end = offset.checked_add(length as u64).filter(|end| *end <= self.size());
         end.ok_or_else(|| ends_before(self.size(), offset, length))?;
         let mut bytes = Vec::new();
-        if length >= LARGE || self.passes.load(Ordering::Relaxed) {
+        if length >= MIN_BYPASS_BYTES || self.passes.load(Ordering::Relaxed) {
             crate::room::resize(&mut bytes, length)?;
             self.source.read_at(offset, &mut bytes)?;
             return Ok(Cow::Owned(bytes));
         }
         bytes.reserve_exact(length);
-        let mut number = offset / PAGE as u64;
-        let mut start = usize::try_from(offset % PAGE as u64).unwrap_or(0);
+        let mut number = offset / PAGE_BYTES as u64;
+        let mut start = usize::try_from(offset % PAGE_BYTES as u64).unwrap_or(0);
         while bytes.len() < length {
             let page = self.page(number)?;
-            let stop = PAGE.min(start + length - bytes.len());
+            let stop = PAGE_BYTES.min(start + length - bytes.len());
             bytes.extend_from_slice(&page[start..stop]);
             (number, start) = (number + 1, 0);
         }

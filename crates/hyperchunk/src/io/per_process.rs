@@ -3,12 +3,12 @@
 use crate::Result;
 use std::sync::OnceLock;
 
-/// A value that each process makes for itself: threads and connections do not survive a fork.
+/// A value that each process creates for itself, because threads and connections do not survive a fork.
 #[derive(Debug)]
-pub struct PerProcess<T>(OnceLock<Box<Made<T>>>);
+pub struct PerProcess<T>(OnceLock<Box<Instance<T>>>);
 
 #[derive(Debug)]
-struct Made<T> {
+struct Instance<T> {
     id: u32,
     value: T,
     /// The value of a forked child, as seen from there.
@@ -22,8 +22,8 @@ impl<T> PerProcess<T> {
         Self(OnceLock::new())
     }
 
-    /// Returns this process's value, and makes it first if needed. `spare` takes a value that another
-    /// thread was faster to make.
+    /// Returns this process's value, and creates it first if needed. `spare` takes the value if another
+    /// thread was faster to create one.
     ///
     /// # Errors
     /// The errors of `make`.
@@ -35,9 +35,9 @@ impl<T> PerProcess<T> {
                 Some(made) if made.id == id => return Ok(&made.value),
                 Some(made) => place = &made.child,
                 None => {
-                    // Made before it is stored: no thread holds the cell's lock for long, so a fork finds
-                    // it unlocked.
-                    let made = Made { id, value: make()?, child: Self::new() };
+                    // Created before it is stored, so that no thread holds the cell's lock for long and a
+                    // fork finds it unlocked.
+                    let made = Instance { id, value: make()?, child: Self::new() };
                     if let Err(made) = place.0.set(Box::new(made)) {
                         spare(made.value);
                     }

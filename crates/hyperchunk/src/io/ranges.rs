@@ -1,17 +1,18 @@
-//! Planning of requests for the parts of a file that a read needs: few and large ones, with few unneeded
+//! Planning of requests for the parts of a file that a read needs: few and large requests, with few unneeded
 //! bytes.
 
 use super::{RemoteOptions, RequestCost};
 use std::ops::Range;
 
-/// Gaps of less than this fraction of a request's worth are always read over.
-const FREE: u64 = 64;
+/// Gaps that take at most this fraction (1/64) of a request's time are closed even if there are connections
+/// for all requests.
+const TINY_GAP_DIVISOR: u64 = 64;
 /// Minimum size in bytes of requests that are made by cutting.
-const SMALLEST_CUT: u64 = 1 << 20;
-/// With more than this many requests per connection, time counts more than bytes.
-const WAVES: usize = 8;
+const MIN_CUT_BYTES: u64 = 1 << 20;
+/// Number of requests per connection above which time matters more than the number of transferred bytes.
+const MANY_PER_CONNECTION: usize = 8;
 
-/// Joins ranges, given in order, if the gap between them is at most `gap` bytes and the whole at most
+/// Joins ranges, given in order, if the gap between them is at most `gap` bytes and the joined range at most
 /// `largest`.
 pub(crate) fn joined_within(
     ranges: impl IntoIterator<Item = Range<u64>>,
@@ -33,12 +34,12 @@ pub(crate) fn joined_within(
     joined
 }
 
-/// A part of the file that is fetched in one piece, and the needed ranges in it.
+/// A contiguous part of the file to fetch, and the needed ranges in it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Block {
     /// Its range.
     pub(crate) range: Range<u64>,
-    /// The needed ranges in it, by their place in the list.
+    /// The needed ranges in it, by their index in the list.
     pub(crate) parts: Range<usize>,
     /// The requests for it: more than one where a single needed range is large.
     pub(crate) requests: Vec<Range<u64>>,
@@ -47,10 +48,10 @@ pub(crate) struct Block {
 /// Computes the blocks that cover the needed ranges, which must be in order of their start. Every range is
 /// inside one block.
 ///
-/// Gaps are closed from the smallest on. A gap is closed while there are more requests than may be in
-/// flight (or the gap is worth less than a request) and the unneeded bytes stay within `over_read`; or
-/// while the requests are numerous enough that reading the gap takes less time than one of them. Blocks are
-/// cut so that there is work for all connections, to between 1 MiB and `largest_request`.
+/// Gaps of up to the option `gap` are closed, the smallest first. A gap is closed if it is tiny or there are
+/// more requests than connections, and if the unneeded bytes stay within `over_read`, or there are more than
+/// eight requests per connection and reading the gap takes less time than a request. Blocks are cut so that
+/// there is work for all connections, into requests of between 1 MiB and `largest_request`.
 pub(crate) fn blocks(needed: &[Range<u64>], options: &RemoteOptions, cost: RequestCost) -> Vec<Block> {
     let touching = touching(needed);
     let bytes: u64 = touching.iter().map(|segment| segment.range.end - segment.range.start).sum();
@@ -80,9 +81,9 @@ pub(crate) fn blocks(needed: &[Range<u64>], options: &RemoteOptions, cost: Reque
 
 /// Returns the maximum size of a request, given the number of bytes to transfer.
 fn largest(bytes: u64, options: &RemoteOptions) -> u64 {
-    // A request for every second connection: fewer requests cost less, and none waits long for its turn.
+    // One request for every two connections: fewer requests cost less, and none has to wait for a connection.
     let requests = (options.concurrency as u64 / 2).max(1);
-    (bytes / requests).clamp(SMALLEST_CUT.min(options.largest_request), options.largest_request).max(1)
+    (bytes / requests).clamp(MIN_CUT_BYTES.min(options.largest_request), options.largest_request).max(1)
 }
 
 /// Splits a range of a file into requests.
@@ -118,7 +119,7 @@ fn gap(pair: &[Segment]) -> u64 {
     }
 }
 
-/// Decides for each gap between two segments whether it is read over.
+/// Decides for each gap between two segments whether it is closed, so that one request reads both.
 fn closed(segments: &[Segment], bytes: u64, options: &RemoteOptions, cost: RequestCost) -> Vec<bool> {
     let gap_after = |place: usize| segments.get(place..place + 2).map_or(u64::MAX, gap);
     let mut order: Vec<usize> = (0..segments.len().saturating_sub(1)).collect();
@@ -128,13 +129,16 @@ fn closed(segments: &[Segment], bytes: u64, options: &RemoteOptions, cost: Reque
         (bytes as f64 * options.over_read.max(0.0)) as u64,
         (cost.latency.as_secs_f64() * cost.bandwidth) as u64,
     );
-    let many = options.concurrency.saturating_mul(WAVES);
+    let many = options.concurrency.saturating_mul(MANY_PER_CONNECTION);
     let mut requests = segments.len();
     let mut closed = vec![false; order.len()];
     for place in order {
         let gap = gap_after(place);
         let affordable = gap <= budget || (gap <= request && requests > many);
-        if gap > options.gap || !affordable || (gap > request / FREE && requests <= options.concurrency) {
+        if gap > options.gap
+            || !affordable
+            || (gap > request / TINY_GAP_DIVISOR && requests <= options.concurrency)
+        {
             break;
         }
         budget = budget.saturating_sub(gap);

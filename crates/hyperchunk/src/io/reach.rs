@@ -1,22 +1,23 @@
-//! Read-ahead for structure: related structures are mostly written together, so nearby bytes are fetched
-//! along.
+//! Read-ahead for structure: related structures are mostly stored together, so nearby bytes are fetched in
+//! the same request.
 
 use hyperchunk_format::parse::message::file_space::FileSpace;
 use std::ops::Range;
 
-/// A request of at least this many bytes comes from a caller that knows the length; nothing more is fetched
-/// with it.
-const KNOWN: u64 = 1 << 10;
-/// Related structures may also be just before the requested bytes: pieces start at a multiple of this many
-/// bytes.
-const BEFORE: u64 = 4 << 10;
+/// Size in bytes from which a read is assumed to come from a caller that knows the structure's length, so
+/// that nothing more is fetched with it.
+const KNOWN_LENGTH_BYTES: u64 = 1 << 10;
+/// Alignment in bytes of the start of fetched ranges: related structures may also be just before the
+/// requested bytes.
+const ALIGNMENT_BYTES: u64 = 4 << 10;
 /// Maximum page size in bytes; files with larger pages are treated as files without pages.
-const LARGEST_PAGE: u64 = 8 << 20;
-/// Maximum size in bytes of one request for structure. Consecutive pieces are fetched in parallel, each as
-/// fast as the whole would be.
-pub(super) const PIECE: u64 = 512 << 10;
+const MAX_PAGE_BYTES: u64 = 8 << 20;
+/// Maximum size in bytes of one request for structure. Consecutive ranges are fetched in parallel, which is
+/// faster than one large request.
+pub(super) const MAX_REQUEST_BYTES: u64 = 512 << 10;
 
-/// The pages of a file that keeps metadata in pages of their own.
+/// The pages of a file that stores metadata in separate pages (file space strategy
+/// `H5F_FSPACE_STRATEGY_PAGE`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Paged {
     /// The offset of the first page.
@@ -26,9 +27,11 @@ pub(crate) struct Paged {
 }
 
 impl Paged {
-    /// Returns a file's pages if its structure is worth fetching by the page.
+    /// Returns a file's pages, if it has pages of a suitable size.
     pub(crate) fn new(base: u64, space: Option<FileSpace>) -> Option<Self> {
-        let space = space.filter(|space| space.paged && (KNOWN..=LARGEST_PAGE).contains(&space.page_size))?;
+        let space = space.filter(|space| {
+            space.paged && (KNOWN_LENGTH_BYTES..=MAX_PAGE_BYTES).contains(&space.page_size)
+        })?;
         Some(Self { base, size: space.page_size })
     }
 }
@@ -39,18 +42,18 @@ pub(crate) enum Reach {
     /// The structures along one path.
     #[default]
     Path,
-    /// The structures along this number of paths, followed by all of their data: moving the data costs much
+    /// The structures along this number of paths, followed by all of their data. Fetching the data costs much
     /// more than the bytes around the structures.
     Paths(u64),
-    /// All structure of a file: the neighbouring bytes are needed, too, and a round trip costs more than
-    /// they do.
+    /// All structure of a file. The neighbouring bytes are probably needed, too, and cost less than another
+    /// round trip.
     All,
 }
 
 /// Read-ahead factor when all structure is needed.
-const ALL_AHEAD: u64 = 8;
+const ALL_FACTOR: u64 = 8;
 /// Maximum read-ahead factor when many paths are read.
-const MOST_AHEAD: u64 = 16;
+const MAX_FACTOR: u64 = 16;
 
 impl Reach {
     /// Returns the read-ahead as a multiple of the one for a single path.
@@ -59,35 +62,36 @@ impl Reach {
             Self::Path => 1,
             // The indexes of a group's datasets mostly follow each other, with the datasets' first chunks
             // in between.
-            Self::Paths(count) => (count / 2).clamp(1, MOST_AHEAD),
-            Self::All => ALL_AHEAD,
+            Self::Paths(count) => (count / 2).clamp(1, MAX_FACTOR),
+            Self::All => ALL_FACTOR,
         }
     }
 }
 
 /// Returns the range to fetch for a piece of structure.
 pub(crate) fn around(asked: &Range<u64>, ahead: u64, reach: Reach, paged: Option<Paged>) -> Range<u64> {
-    // Only the first page is fetched by the page: it holds most structure. Others may have no more than a
-    // heap for a few strings.
+    // Only in the first page, which contains most of the structure, are large parts fetched. Other pages may
+    // contain no more than a heap for a few strings.
     if let Some(Paged { base, size }) = paged
         && (base..base.saturating_add(size)).contains(&asked.start)
     {
         let end = base.saturating_add(size);
-        // The structures of a path also come before this offset, where groups were made first; a page is
-        // seldom full of structure.
-        let start = asked.start - (asked.start - base) % PIECE;
-        return start..asked.start.saturating_add(PIECE).min(end).max(asked.end);
+        // The structures of a path may also be before this offset, where groups were created first. The whole
+        // page is not fetched, since it is seldom full of structure.
+        let start = asked.start - (asked.start - base) % MAX_REQUEST_BYTES;
+        return start..asked.start.saturating_add(MAX_REQUEST_BYTES).min(end).max(asked.end);
     }
-    let known = asked.end - asked.start >= KNOWN;
+    let known = asked.end - asked.start >= KNOWN_LENGTH_BYTES;
     if known && reach != Reach::All {
         return asked.clone();
     }
     let start = match reach {
         Reach::Path => asked.start,
         // The strings of an object's attributes, and the group that contains it, are often just before it.
-        Reach::Paths(_) | Reach::All => asked.start.saturating_sub(BEFORE),
+        Reach::Paths(_) | Reach::All => asked.start.saturating_sub(ALIGNMENT_BYTES),
     };
-    start - start % BEFORE..asked.start.saturating_add(ahead.saturating_mul(reach.ahead())).max(asked.end)
+    start - start % ALIGNMENT_BYTES
+        ..asked.start.saturating_add(ahead.saturating_mul(reach.ahead())).max(asked.end)
 }
 
 #[cfg(test)]
@@ -117,12 +121,22 @@ mod tests {
     fn the_first_page_comes_in_parts() {
         let paged = Some(Paged { base: 1000, size: 4 << 20 });
         for reach in [Reach::Path, Reach::Paths(30), Reach::All] {
-            check(1000..1010, reach, paged, 1000..1000 + PIECE);
-            check(1000 + PIECE..1001 + PIECE, reach, paged, 1000 + PIECE..1000 + 2 * PIECE);
-            check(999 + PIECE..1001 + PIECE, reach, paged, 1000..999 + 2 * PIECE);
+            check(1000..1010, reach, paged, 1000..1000 + MAX_REQUEST_BYTES);
+            check(
+                1000 + MAX_REQUEST_BYTES..1001 + MAX_REQUEST_BYTES,
+                reach,
+                paged,
+                1000 + MAX_REQUEST_BYTES..1000 + 2 * MAX_REQUEST_BYTES,
+            );
+            check(
+                999 + MAX_REQUEST_BYTES..1001 + MAX_REQUEST_BYTES,
+                reach,
+                paged,
+                1000..999 + 2 * MAX_REQUEST_BYTES,
+            );
             let end = 1000 + (4 << 20);
-            check(end - 10..end, reach, paged, end - PIECE..end);
-            check(end - 10..end + 5, reach, paged, end - PIECE..end + 5);
+            check(end - 10..end, reach, paged, end - MAX_REQUEST_BYTES..end);
+            check(end - 10..end + 5, reach, paged, end - MAX_REQUEST_BYTES..end + 5);
         }
         check(500..510, Reach::Path, paged, 0..16_884);
         let small = Some(Paged { base: 0, size: 4096 });

@@ -1,4 +1,4 @@
-//! Sources whose reads are requests: the trait, its options, and counters of the requests made.
+//! Sources whose reads are requests over a network: the trait, its options, and counters of the requests.
 
 use crate::Result;
 use bytes::Bytes;
@@ -8,18 +8,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Callback that takes a range as it lands: its place in the list of ranges, and exactly the requested
-/// bytes. An error ends the fetch.
+/// Callback for a range that has arrived: its index in the list of ranges, and exactly the requested bytes.
+/// An error ends the fetch.
 pub type Land<'a> = dyn FnMut(usize, Bytes) -> Result<()> + 'a;
 
 /// A source whose reads are requests: each has high latency, and many may be in flight.
 pub trait Remote: Send + Sync {
-    /// Fetches ranges of the file and hands each to `land`, on this thread, as it arrives. Requests start
-    /// in the order of the list, as many at once as the options allow. While `land` blocks, no more
-    /// requests start than are in flight.
+    /// Fetches ranges of the file and calls `land` with each when it has arrived, on this thread. Requests
+    /// are started in the order of the list, as many at once as the options allow. While `land` runs, no
+    /// further requests are started.
     ///
     /// # Errors
-    /// The first error of a request that failed for good (Io; Changed if the file is not the one that was
+    /// The first error of a request whose retries failed (Io; Changed if the file is not the version that was
     /// opened), or of `land`.
     fn fetch(&self, ranges: &[Range<u64>], land: &mut Land<'_>) -> Result<()>;
 
@@ -36,18 +36,18 @@ pub trait Remote: Send + Sync {
     /// Returns the cost of a request: measured, or an assumption before the first measurement.
     fn cost(&self) -> RequestCost;
 
-    /// Returns bytes from the start of the file that came with its opening.
+    /// Returns bytes from the start of the file that were fetched when it was opened.
     fn head(&self) -> Bytes {
         Bytes::new()
     }
 
-    /// Returns the source itself if it is an object of a store: requests to many of them share one budget.
+    /// Returns the source itself if it is an object of a store. Requests to several objects share one budget.
     #[doc(hidden)]
     fn as_any(&self) -> Option<&dyn Any> {
         None
     }
 
-    /// Opens the file that a relative name in this file stands for; `None` if names mean nothing here.
+    /// Opens another file by its name relative to this one; `None` if the source has no other files.
     ///
     /// # Errors
     /// The errors of opening it.
@@ -80,7 +80,7 @@ pub struct Counters {
     pub bytes: AtomicU64,
     /// Requests that were repeated.
     pub retries: AtomicU64,
-    /// Round trips in sequence: times that a caller waited for requests, each after the one before.
+    /// Round trips in sequence: how often a caller waited for one or more concurrent requests.
     pub rounds: AtomicU64,
 }
 
@@ -97,26 +97,27 @@ impl Counters {
 #[non_exhaustive]
 pub struct RemoteOptions {
     /// Settings of the store, by `object_store`'s names: `region`, `endpoint`, `access_key_id`,
-    /// `secret_access_key`, `session_token`, `anonymous` …. Settings that are missing come from the
-    /// environment and the store's own chain.
+    /// `secret_access_key`, `session_token`, `anonymous` …. Missing settings are taken from the environment
+    /// and the store's own configuration.
     pub store: Vec<(String, String)>,
-    /// Time limit of one attempt of a request.
+    /// Maximum time that an attempt of a request waits for the head of the response, and for further bytes of
+    /// its body.
     pub timeout: Duration,
     /// Time limit for making a connection.
     pub connect_timeout: Duration,
-    /// Maximum number of retries of a request after errors that may pass.
+    /// Maximum number of retries of a request after temporary errors.
     pub retries: u32,
-    /// Time limit of a request with all its retries.
+    /// Time after which a request is not retried any more.
     pub retry_timeout: Duration,
     /// Maximum number of requests in flight for one file. All files of a process together have at most 256,
     /// or this number if it is larger.
     pub concurrency: usize,
-    /// Number of bytes that must have arrived when a file is opened.
+    /// Number of bytes from the start of a file that opening waits for.
     pub first_read: u64,
-    /// Number of bytes after them that the same request brings, while the reader continues. All open files of a
-    /// process together keep at most 64 MiB of them; others do without.
+    /// Number of bytes after `first_read` that the same request fetches while the reader continues. All open
+    /// files of a process together reserve at most 64 MiB for this; further files get none.
     pub read_ahead: u64,
-    /// Minimum size in bytes of the pieces in which metadata are fetched.
+    /// Minimum number of bytes of metadata that are fetched at a time.
     pub block: u64,
     /// Maximum gap in bytes between two ranges that are still fetched in one request.
     pub gap: u64,
@@ -125,15 +126,15 @@ pub struct RemoteOptions {
     /// Maximum number of unneeded bytes that a read may transfer, as a fraction of the needed ones.
     pub over_read: f64,
     /// Size in bytes of the first thousand parts of a written object; later ones are larger, so that 10,000
-    /// are enough. From 5 MiB to 1 GiB; most stores take no other.
+    /// are enough. From 5 MiB to 1 GiB; most stores refuse other sizes.
     pub part: u64,
-    /// Maximum number of parts of a written object in memory or in flight, without the first part.
+    /// Maximum number of parts of a written object in memory or in flight, not counting the first part.
     pub parts_at_once: usize,
 }
 
 impl RemoteOptions {
-    /// Minimum size in bytes of the first request for a reader of all structure: where
-    /// `hyperchunk pack --layout cloud` puts structure at the start, this one request brings it.
+    /// Minimum size in bytes of the first request for a reader of all structure. If
+    /// `hyperchunk pack --layout cloud` put the structure at the start, this one request usually fetches it.
     pub const LISTING: u64 = 1 << 20;
 
     /// Returns the options for reading all structure of a file.

@@ -1,6 +1,6 @@
-//! Round trips shared by many jobs. Each job runs as far as the available bytes allow; the bytes that all
-//! of them lack are fetched together, and the jobs that lacked some run again. A level of a structure thus
-//! costs one round trip, however wide.
+//! Round trips shared by many jobs. Each job runs until it lacks bytes; then the bytes that all jobs lack are
+//! fetched together, and these jobs run again from their start. A level of a tree thus costs one round trip,
+//! regardless of its number of nodes.
 
 use super::blocks::RemoteBlocks;
 use super::reach::Reach;
@@ -20,8 +20,8 @@ struct Wanted(Vec<(Arc<RemoteBlocks>, BTreeSet<u64>)>);
 /// The jobs that this thread runs together.
 #[derive(Default)]
 struct Round {
-    /// Blocks that waiting jobs use or that were fetched for them: the process's cache may evict them
-    /// before the jobs are done.
+    /// Blocks that waiting jobs use or that were fetched for them. They are held here because the process's
+    /// cache may evict them before the jobs are done.
     held: HashMap<Key, Arc<[u8]>>,
     /// Blocks that the running job has used.
     used: HashMap<Key, Arc<[u8]>>,
@@ -33,22 +33,23 @@ thread_local! {
     static ROUND: RefCell<Option<Round>> = const { RefCell::new(None) };
     /// Blocks that a parser announced as needed soon.
     static HINTS: RefCell<Wanted> = RefCell::default();
-    /// Blocks that the next parser will probably look at.
+    /// Blocks that the next parser will probably read.
     static LOOK: RefCell<Option<Look>> = const { RefCell::new(None) };
 }
 
-/// Blocks of a file that the next parser will probably look at.
+/// Blocks of a file that the next parser will probably read.
 struct Look {
     file: Weak<RemoteBlocks>,
     numbers: BTreeSet<u64>,
-    /// True if that parser is now at work.
+    /// True if that parser is running now.
     is_now: bool,
 }
 
-/// Maximum number of jobs that wait for one round trip: the blocks they use are held in memory.
-const WAITING: usize = 2048;
-/// Maximum number of round trips for one job.
-const MOST: u32 = 10_000;
+/// Maximum number of jobs that wait for one round trip. A bound is needed because the blocks they use are
+/// held in memory.
+const MAX_WAITING_JOBS: usize = 2048;
+/// Maximum number of round trips in succession after which no job has finished.
+const MAX_ROUNDS: u32 = 10_000;
 
 impl Wanted {
     fn add(&mut self, file: &Arc<RemoteBlocks>, numbers: &BTreeSet<u64>) {
@@ -66,7 +67,7 @@ impl Wanted {
 }
 
 /// Runs jobs that may each need bytes that are not available yet. A job may run several times, so it must
-/// have no effect but its result. Results come in the order of the jobs.
+/// have no effect besides its result. The results are in the order of the jobs.
 ///
 /// # Errors
 /// If something cannot be fetched. An error of a job is in its result.
@@ -77,8 +78,8 @@ pub(crate) fn together<J, T>(
     growing(jobs, Reach::Path, |job| work(job).map(|result| (result, Vec::new())))
 }
 
-/// As [`together`], where a finished job may add further jobs, which join at once. Bytes around the
-/// structure that they need are fetched along, as `reach` says.
+/// Does the same as [`together`], but a finished job may add further jobs, which join the same round. `reach`
+/// determines how many bytes around the needed structure are fetched with it.
 ///
 /// # Errors
 /// As [`together`].
@@ -87,7 +88,7 @@ pub(crate) fn growing<J, T>(
     reach: Reach,
     mut work: impl FnMut(&J) -> Result<(T, Vec<J>)>,
 ) -> Result<Vec<Result<T>>> {
-    let nested = run();
+    let nested = is_active();
     let mut left: VecDeque<(usize, J)> = jobs.into_iter().enumerate().collect();
     let mut results: Vec<Option<Result<T>>> = left.iter().map(|_| None).collect();
     let _end = (!nested).then(|| {
@@ -99,7 +100,7 @@ pub(crate) fn growing<J, T>(
         let mut missing = Wanted::default();
         let mut waiting = Vec::new();
         let mut held = HashMap::new();
-        while waiting.len() < WAITING || nested {
+        while waiting.len() < MAX_WAITING_JOBS || nested {
             let Some((place, job)) = left.pop_front() else { break };
             let before = with(|round| std::mem::take(&mut round.missing)).unwrap_or_default();
             let used = with(|round| std::mem::take(&mut round.used)).unwrap_or_default();
@@ -134,12 +135,12 @@ pub(crate) fn growing<J, T>(
             return Ok(results.into_iter().flatten().collect());
         }
         if nested {
-            // Within another round, the outer one fetches the blocks that all these jobs lack.
+            // Within another round, the outer one fetches the blocks that these jobs lack.
             with(|round| round.missing.join(missing));
             return Err(Error::need(Vec::new()));
         }
         rounds += 1;
-        if rounds > MOST {
+        if rounds > MAX_ROUNDS {
             break;
         }
         with(|round| round.held = held);
@@ -148,10 +149,10 @@ pub(crate) fn growing<J, T>(
         }
         waiting.into_iter().rev().for_each(|job| left.push_front(job));
     }
-    Err(Error::limit(format!("more than {MOST} round trips for one step")))
+    Err(Error::limit(format!("more than {MAX_ROUNDS} round trips for one operation")))
 }
 
-/// Runs `work` outside this thread's round, so that it fetches its bytes by itself.
+/// Runs `work` outside this thread's round, so that it fetches its own bytes at once.
 pub fn alone<T>(work: impl FnOnce() -> T) -> T {
     struct Restore(Option<Round>);
     impl Drop for Restore {
@@ -164,7 +165,7 @@ pub fn alone<T>(work: impl FnOnce() -> T) -> T {
     work()
 }
 
-/// Called when a parser is done: discards the blocks that it announced.
+/// Discards the blocks that a parser announced, when the parser is done.
 pub(crate) fn forget_hints() {
     with_state(&HINTS, |hints| hints.0.clear());
     with_state(&LOOK, |look| {
@@ -172,8 +173,8 @@ pub(crate) fn forget_hints() {
     });
 }
 
-/// Begins this thread's round. At the end of a process, when thread-local values are gone, jobs run one by
-/// one.
+/// Begins this thread's round. At the end of a process, when thread-local values no longer exist, there is no
+/// round, and jobs fetch their bytes one by one.
 fn begin(round: Round) {
     drop(ROUND.try_with(|current| current.replace(Some(round))));
 }
@@ -197,7 +198,7 @@ pub(super) fn reach() -> Reach {
 }
 
 /// Returns whether this thread is in a round.
-pub(super) fn run() -> bool {
+pub(super) fn is_active() -> bool {
     ROUND.try_with(|round| round.borrow().is_some()).unwrap_or(false)
 }
 
@@ -224,7 +225,7 @@ pub(super) fn hint(file: &Arc<RemoteBlocks>, numbers: BTreeSet<u64>) {
     with_state(&HINTS, |hints| hints.add(file, &numbers));
 }
 
-/// Remembers blocks that the next parser will probably look at.
+/// Remembers blocks that the next parser will probably read.
 pub(super) fn look(file: &Arc<RemoteBlocks>, numbers: BTreeSet<u64>) {
     let next = Look { file: Arc::downgrade(file), numbers, is_now: false };
     with_state(&LOOK, |look| *look = Some(next));
@@ -239,7 +240,7 @@ pub(super) fn hinted(file: &Arc<RemoteBlocks>) -> BTreeSet<u64> {
     hinted
 }
 
-/// Takes the blocks of a file that the previous parser said this one would probably look at.
+/// Takes the blocks of a file that the previous parser announced as probably needed by this one.
 pub(super) fn looked(file: &Arc<RemoteBlocks>) -> BTreeSet<u64> {
     let look =
         with_state(&LOOK, Option::take).filter(|look| std::ptr::eq(look.file.as_ptr(), Arc::as_ptr(file)));

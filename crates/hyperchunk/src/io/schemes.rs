@@ -9,9 +9,8 @@ pub type Opener = fn(&str, &RemoteOptions) -> Result<Arc<dyn Source>>;
 
 static KNOWN: OnceLock<(&[&str], Opener)> = OnceLock::new();
 
-/// Sets the function that opens URLs of these schemes, given in lower case. It can be set once a process.
+/// Sets the function that opens URLs of these schemes, given in lower case. Later calls have no effect.
 pub fn set_schemes(schemes: &'static [&'static str], open: Opener) {
-    // The first function stays.
     KNOWN.get_or_init(|| (schemes, open));
 }
 

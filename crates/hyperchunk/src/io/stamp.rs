@@ -1,11 +1,12 @@
-//! File metadata by which changes under an open handle are noticed.
+//! File metadata by which changes of an open file are detected.
 
 use crate::os;
 use std::fs::{File, Metadata};
 use std::path::Path;
 use std::time::SystemTime;
 
-/// Size, times and links of a file. Equal stamps mean equal contents, as exactly as the system keeps time.
+/// Size, times, number of links, and permissions of a file. Equal stamps mean equal contents, within the
+/// resolution of the file system's times.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Stamp {
     size: u64,
@@ -17,9 +18,9 @@ pub(super) struct Stamp {
 }
 
 /// Reason why a file's stamp changed.
-pub(super) enum Found {
+pub(super) enum Change {
     /// Its name, its links or its permissions changed.
-    Same,
+    MetadataOnly,
     /// Its contents changed, or may have.
     Written,
     /// Another file is at its path.
@@ -40,31 +41,31 @@ impl Stamp {
         }
     }
 
-    /// Finds the change between this stamp and a later one. Renaming, linking, deleting or changing
-    /// permissions also changes the time of the last change, but not the contents. Where nothing else
-    /// explains it, the file was written to and its modification time set back (`rsync -t`, `cp -p`).
+    /// Determines the change between this stamp and a later one. Renaming, linking, deleting or changing
+    /// permissions also changes the change time, but not the contents. If none of these explains a new change
+    /// time, the file was written to and its modification time set back (`rsync -t`, `cp -p`).
     #[cfg(unix)]
-    pub(super) fn compare(&self, now: &Self, path: Option<&Path>, file: &File) -> Found {
+    pub(super) fn compare(&self, now: &Self, path: Option<&Path>, file: &File) -> Change {
         if (self.size, self.written) != (now.size, now.written) {
-            return Found::Written;
+            return Change::Written;
         }
         let at = path.map(std::fs::metadata);
         let moved = match (at, file.metadata()) {
             (Some(Ok(at)), Ok(own)) if os::is_same(&at, &own) => false,
-            (Some(Ok(_)), _) if !path.is_some_and(is_of_a_store) => return Found::Replaced,
-            // Each commit of a store replaces the file; the version that was opened stays whole.
+            (Some(Ok(_)), _) if !path.is_some_and(is_of_a_store) => return Change::Replaced,
+            // Each commit of a store replaces the file; the opened version stays unchanged.
             (Some(_), _) => true,
             (None, _) => false,
         };
         if moved || self.links != now.links || self.permissions != now.permissions {
-            return Found::Same;
+            return Change::MetadataOnly;
         }
-        Found::Written
+        Change::Written
     }
 
     #[cfg(not(unix))]
-    pub(super) fn compare(&self, _: &Self, _: Option<&Path>, _: &File) -> Found {
-        Found::Written
+    pub(super) fn compare(&self, _: &Self, _: Option<&Path>, _: &File) -> Change {
+        Change::Written
     }
 }
 

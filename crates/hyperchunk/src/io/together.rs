@@ -1,4 +1,4 @@
-//! Requests to many files under one budget.
+//! Concurrent requests to many files.
 
 use super::{Remote, Source, interrupt, object_store};
 use crate::{Error, Result};
@@ -7,28 +7,27 @@ use std::ops::Range;
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Maximum number of sources that fetch at once, where each has a budget of its own.
+/// Maximum number of sources that fetch at once, if each has its own budget of requests.
 const SOURCES_AT_ONCE: usize = 16;
 
-/// Callback that takes a range as it lands: the number of the file, the range's place in the list of that file, and
-/// the bytes. An error ends the fetch.
+/// Callback for a range that has arrived: the number of the file, the range's index in the list of that file,
+/// and the bytes. An error ends the fetch.
 pub(crate) type LandOf<'a> = dyn FnMut(usize, usize, Bytes) -> Result<()> + 'a;
 
 /// A file over a network, and the ranges of it that are wanted.
 pub(crate) type WantedOf = (Arc<dyn Source>, Vec<Range<u64>>);
 
-/// Fetches ranges of many files and hands each to `land`, on this thread. Objects in stores share one budget of
-/// requests in flight and of bytes; other sources have one each.
+/// Fetches ranges of many files and calls `land` with each, on this thread. Objects in stores share one
+/// budget of requests in flight and of bytes; other sources have their own.
 ///
 /// # Errors
-/// The first error of a request that failed for good, or of `land`.
+/// The first error of a request whose retries failed, or of `land`.
 pub(crate) fn fetch_many(wanted: &[WantedOf], land: &mut LandOf<'_>) -> Result<()> {
     let mut objects: Vec<(usize, &dyn Remote, &[Range<u64>])> = Vec::new();
     let mut others = Vec::new();
     for (number, (source, ranges)) in wanted.iter().enumerate() {
         let remote = source.remote();
-        let remote =
-            remote.ok_or_else(|| Error::invalid("a plan of requests for a file that is not remote"))?;
+        let remote = remote.ok_or_else(|| Error::invalid("cannot plan requests for a local file"))?;
         let list = if remote.as_any().is_some() { &mut objects } else { &mut others };
         list.push((number, remote, ranges.as_slice()));
     }
@@ -46,7 +45,7 @@ pub(crate) fn fetch_many(wanted: &[WantedOf], land: &mut LandOf<'_>) -> Result<(
     }
 }
 
-/// Fetches from sources with a budget each, on threads of their own.
+/// Fetches from sources with their own budgets, each on its own thread.
 fn fetch_side_by_side(wanted: &[(usize, &dyn Remote, &[Range<u64>])], land: &mut LandOf<'_>) -> Result<()> {
     let at_once = wanted.len().min(SOURCES_AT_ONCE);
     let jobs = Mutex::new(wanted.iter());
@@ -61,7 +60,7 @@ fn fetch_side_by_side(wanted: &[(usize, &dyn Remote, &[Range<u64>])], land: &mut
                     loop {
                         let next = jobs.lock().unwrap_or_else(PoisonError::into_inner).next();
                         let Some((number, remote, ranges)) = next else { break };
-                        // The receiver is gone after an error, which ends the fetch.
+                        // After an error, the receiver was dropped; this ends the fetch.
                         let gone = || Error::invalid("stopped after another error");
                         let fetched = remote.fetch(ranges, &mut |place, bytes| {
                             send.send(Ok((*number, place, bytes))).map_err(|_| gone())
@@ -82,7 +81,7 @@ fn fetch_side_by_side(wanted: &[(usize, &dyn Remote, &[Range<u64>])], land: &mut
                 remote.fetch(ranges, &mut |place, bytes| land(*number, place, bytes))
             });
         }
-        // Consumed, so that the senders notice an error.
+        // `into_iter` drops the receiver after an error, so that the senders stop.
         receive.into_iter().try_for_each(|landed| {
             let (number, place, bytes) = landed?;
             land(number, place, bytes)

@@ -1,12 +1,12 @@
-//! Opening of files whose place was checked. A path that `canonicalize` returned has no symbolic links; the
-//! file is opened only if that is still so, and is then the file at the path that was checked.
+//! Opening of files whose resolved path was checked. A path that `canonicalize` returned has no symbolic
+//! links; the file is opened only if this is still true, and is then the file at the path that was checked.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::path::Path;
 
-/// Returns whether an error means that a symbolic link is in the place of a part of a path.
+/// Returns whether an error means that a part of a path is a symbolic link.
 #[cfg(unix)]
 pub(crate) fn is_link(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ELOOP | libc::ENOTDIR))
@@ -17,7 +17,7 @@ pub(crate) fn is_link(_: &io::Error) -> bool {
     false
 }
 
-/// Opens a file for reading, by its resolved absolute path. Never waits, as for a pipe without a writer.
+/// Opens a file for reading, by its resolved absolute path. Never blocks, even for a pipe without a writer.
 ///
 /// # Errors
 /// The system's errors; see [`is_link`].
@@ -25,7 +25,7 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
     open_below(None, path)
 }
 
-/// A folder, held by its handle.
+/// An open folder.
 #[derive(Debug)]
 pub(crate) struct Folder {
     #[cfg(unix)]
@@ -47,9 +47,10 @@ mod unix {
     use std::os::unix::ffi::OsStrExt as _;
     use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 
-    /// Flags for a file that is read. Opening a pipe does not wait, and a terminal does not become ours.
+    /// Flags for opening a file to read. Opening a pipe does not block, and a terminal does not become the
+    /// controlling terminal.
     const READ: libc::c_int = libc::O_RDONLY | libc::O_NONBLOCK | libc::O_NOCTTY;
-    /// Flags for a folder that is only passed through.
+    /// Flags for a folder that is only a step of a path.
     #[cfg(target_os = "linux")]
     const PASS: libc::c_int = libc::O_PATH | libc::O_DIRECTORY;
     #[cfg(not(target_os = "linux"))]
@@ -64,8 +65,8 @@ mod unix {
             Ok(Self { handle: walk(None, path, PASS)? })
         }
 
-        /// Returns whether an open file is the one of that name in the folder, or was when it was replaced
-        /// or deleted.
+        /// Returns whether an open file is the one of that name in the folder, or is in the folder under
+        /// another name, or was there until it was replaced or deleted.
         pub(crate) fn has(&self, path: &Path, name: &OsStr, file: &File) -> bool {
             let Ok(own) = file.metadata() else { return false };
             let Ok(text) = CString::new(name.as_bytes()) else { return false };
@@ -94,7 +95,8 @@ mod unix {
         }
     }
 
-    /// Returns the present path of an open file, or the last one.
+    /// Returns the current path of an open file, or the last one if it was deleted; `None` on other systems
+    /// than Linux.
     fn present_path(file: &File) -> Option<std::path::PathBuf> {
         cfg!(target_os = "linux")
             .then(|| std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).ok())
@@ -108,7 +110,7 @@ mod unix {
     fn walk(folder: Option<&File>, path: &Path, flags: libc::c_int) -> io::Result<File> {
         #[cfg(target_os = "linux")]
         match at_once(folder, path, flags) {
-            // An old kernel, or a filter that does not know the call.
+            // An old kernel, or a seccomp filter that does not know the call.
             Err(error) if matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM)) => {}
             opened => return opened,
         }
@@ -139,7 +141,7 @@ mod unix {
         }
     }
 
-    /// Opens a path one name after another.
+    /// Opens a path one component after another.
     pub(super) fn by_parts(folder: Option<&File>, path: &Path, flags: libc::c_int) -> io::Result<File> {
         let mut at = match folder {
             Some(folder) => folder.try_clone()?,

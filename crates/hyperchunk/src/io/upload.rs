@@ -1,4 +1,4 @@
-//! Objects written in parts.
+//! Interface for writing objects in parts.
 
 use crate::Result;
 use std::fmt::Debug;
@@ -7,12 +7,12 @@ use std::time::SystemTime;
 /// Callback, called on any thread, with the result of storing a part.
 pub type Done = Box<dyn FnOnce(Result<()>) + Send>;
 
-/// An object that is being written. It appears when it is completed, and not before.
+/// An object that is being written. It appears only when it is complete.
 pub trait Upload: Send + Sync + Debug {
     /// Starts to send a part.
     fn send(&self, number: usize, bytes: Vec<u8>, done: Done);
 
-    /// Assembles the object after all parts were sent.
+    /// Assembles the object after all parts have been sent.
     ///
     /// # Errors
     /// Io from the network or the store; then there is no object.
@@ -39,11 +39,11 @@ pub struct Stored {
 /// An entry of a list of objects.
 #[derive(Debug, Clone)]
 pub struct Listed {
-    /// Its name relative to the listed prefix.
+    /// Its name without the listed prefix.
     pub name: String,
     /// Its size in bytes.
     pub size: u64,
-    /// Its time of writing, by the store's clock.
+    /// The time when it was written, by the store's clock.
     pub modified: SystemTime,
 }
 
@@ -54,6 +54,6 @@ pub enum Made {
     New,
     /// An object of that name exists.
     There,
-    /// An object exists and may be this one: the answer to an earlier attempt was lost.
+    /// An object exists and may be this one, because the response to an earlier attempt was lost.
     Unsure,
 }

@@ -1,4 +1,4 @@
-//! Parsers' view of a file's bytes, local or remote.
+//! View of a file's metadata for parsers, local or remote.
 
 use super::blocks::{RemoteBlocks, RemoteView};
 use super::pages::Pages;
@@ -11,7 +11,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The metadata of a file.
+/// Cached view of a file's metadata.
 pub(crate) enum FileView {
     /// A local file or memory.
     Local(Pages),
@@ -34,23 +34,23 @@ impl FileView {
         }
     }
 
-    /// Reads a local file again each time, since another program writes it. Its parts are then read in the
-    /// order in which parsers ask for them, and pointers before their targets.
+    /// Turns off the page cache of a local file, since another program writes it. Its parts are then read in
+    /// the order in which parsers request them, so that pointers are read before their targets.
     pub(crate) fn keep_nothing(&self) {
         if let Self::Local(pages) = self {
             pages.keep_nothing();
         }
     }
 
-    /// Declares that the file keeps structure in pages.
+    /// Declares that the file stores structure in pages.
     pub(crate) fn set_paged(&self, paged: Paged) {
         if let Self::Remote(blocks) = self {
             blocks.0.set_paged(paged);
         }
     }
 
-    /// Runs `work`, which fetches structure, and fetches a range of the file along with its first requests,
-    /// if it makes any.
+    /// Runs `work`, which fetches structure, and fetches a range of the file together with its first
+    /// requests, if it makes any.
     pub(crate) fn fetch_beside<T>(&self, range: Range<u64>, work: impl FnOnce() -> T) -> (T, Option<Bytes>) {
         match self {
             Self::Local(_) => (work(), None),

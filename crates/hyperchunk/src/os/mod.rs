@@ -1,8 +1,8 @@
-//! What differs between operating systems: positioned reads and writes, identities and times of files, error codes.
+//! Operating system interface: positioned reads and writes, identities and times of files, error codes.
 //!
-//! Linux is complete. Other Unix systems lack some calls, which have slower forms here. On Windows a file has no
-//! identity that can be compared (`None`), one name, and no time of its last change besides that of its contents; a
-//! browser has no local files.
+//! Linux is fully supported. Other Unix systems lack some calls, which have slower substitutes here. On
+//! Windows a file has no identity that can be compared (`None`), one name, and no change time besides the
+//! modification time. A browser has no local files.
 
 mod positioned;
 
@@ -22,17 +22,17 @@ pub(crate) fn processors() -> usize {
     *COUNT.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from))
 }
 
-/// Flag of a file whose writes return when the data are stored; no flag where the system has none.
+/// Open flag: writes return when the data are stored (`O_SYNC`); 0 where the system has no such flag.
 #[cfg(unix)]
 pub const SYNC: i32 = libc::O_SYNC;
-/// Flag of a file whose writes return when the data are stored; no flag where the system has none.
+/// Open flag: writes return when the data are stored (`O_SYNC`); 0 where the system has no such flag.
 #[cfg(not(unix))]
 pub const SYNC: i32 = 0;
 
-/// Flag of a file that is written at its end; no flag where the system has none.
+/// Open flag: writes append to the file (`O_APPEND`); 0 where the system has no such flag.
 #[cfg(unix)]
 pub const APPEND: i32 = libc::O_APPEND;
-/// Flag of a file that is written at its end; no flag where the system has none.
+/// Open flag: writes append to the file (`O_APPEND`); 0 where the system has no such flag.
 #[cfg(not(unix))]
 pub const APPEND: i32 = 0;
 
@@ -71,8 +71,8 @@ pub fn names(found: &Metadata) -> u64 {
     }
 }
 
-/// Returns the time of a file's last change in seconds since 1970 and nanoseconds: no program can set it. `None` where
-/// files have none.
+/// Returns the time of a file's last status change (`ctime`) in seconds since 1970 and nanoseconds. Programs
+/// cannot set it. `None` where files have none.
 #[must_use]
 pub fn change_time(found: &Metadata) -> Option<(i64, i64)> {
     #[cfg(unix)]
@@ -87,7 +87,7 @@ pub fn change_time(found: &Metadata) -> Option<(i64, i64)> {
     }
 }
 
-/// Returns the time of a file's last change, of its contents where that is all that is known.
+/// Returns the time of a file's last status change, or its modification time where files have no such time.
 #[must_use]
 pub fn last_change(found: &Metadata) -> Option<SystemTime> {
     match change_time(found) {
@@ -99,8 +99,8 @@ pub fn last_change(found: &Metadata) -> Option<SystemTime> {
     }
 }
 
-/// Identity (device, inode) and version of a file: its size, and the time of the last change of its contents in seconds
-/// and nanoseconds.
+/// Identity (device, inode) and version of a file: its size, and its modification time in seconds and
+/// nanoseconds.
 pub type Version = ((u64, u64), (u64, i64, i64));
 
 /// Returns the identity and the version of a file. The identity is 0 on systems that do not number files.
@@ -120,7 +120,7 @@ pub fn version(found: &Metadata) -> Version {
     (identity(found).unwrap_or_default(), (found.len(), seconds, nanoseconds))
 }
 
-/// Returns a path from the bytes of a file; `None` if the system cannot have such a name.
+/// Converts bytes stored in a file to a path; `None` if the system cannot have such a name.
 #[must_use]
 pub fn path_from_bytes(bytes: &[u8]) -> Option<PathBuf> {
     #[cfg(unix)]
@@ -134,7 +134,8 @@ pub fn path_from_bytes(bytes: &[u8]) -> Option<PathBuf> {
     }
 }
 
-/// Returns the bytes of a path for a file: those of Unix, and UTF-8 elsewhere (with U+FFFD for what has no UTF-8).
+/// Converts a path to bytes to be stored in a file: unchanged on Unix, UTF-8 elsewhere (with U+FFFD for
+/// invalid parts).
 #[must_use]
 pub fn path_to_bytes(path: &Path) -> Vec<u8> {
     #[cfg(unix)]
@@ -147,7 +148,7 @@ pub fn path_to_bytes(path: &Path) -> Vec<u8> {
     }
 }
 
-/// Returns the first `bytes` bytes of a name at most; elsewhere than on Unix, whole characters of UTF-8.
+/// Truncates a name to at most `bytes` bytes; on systems other than Unix, to whole characters.
 #[must_use]
 pub fn shortened(name: &OsStr, bytes: usize) -> std::ffi::OsString {
     #[cfg(unix)]
@@ -166,7 +167,7 @@ pub fn shortened(name: &OsStr, bytes: usize) -> std::ffi::OsString {
 /// Obstacle to opening a file that its user can remove.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Obstacle {
-    /// The file system can only be read.
+    /// The file system is read-only.
     ReadOnlyFileSystem,
     /// The user has no permission.
     Permission,
@@ -182,7 +183,7 @@ pub fn obstacle(code: i32) -> Option<Obstacle> {
     }
 }
 
-/// Returns the number of this process; 0 in WebAssembly, where there is none and asking for it panics.
+/// Returns the id of this process; 0 in WebAssembly, where there is none and asking for it panics.
 #[must_use]
 pub fn process_id() -> u32 {
     if cfg!(target_family = "wasm") { 0 } else { std::process::id() }

@@ -125,20 +125,20 @@ pub fn read_exact_parts_at(file: &File, mut offset: u64, mut parts: &mut [IoSlic
     Ok(())
 }
 
-/// Returns whether the system cannot copy between two files by itself.
+/// Returns whether an error means that the kernel cannot copy between these two files.
 #[cfg(target_os = "linux")]
 pub fn cannot_copy(error: &io::Error) -> bool {
     const CODES: [i32; 5] = [libc::EXDEV, libc::EINVAL, libc::ENOSYS, libc::EOPNOTSUPP, libc::EPERM];
     error.raw_os_error().is_some_and(|code| CODES.contains(&code))
 }
 
-/// Returns whether the system cannot copy between two files by itself.
+/// Returns whether an error means that the kernel cannot copy between these two files.
 #[cfg(not(target_os = "linux"))]
 pub fn cannot_copy(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::Unsupported
 }
 
-/// Fails: only Linux is asked to copy between two files.
+/// Fails: copies within the kernel are supported on Linux only.
 ///
 /// # Errors
 /// Unsupported.
@@ -190,7 +190,7 @@ pub fn extend(file: &File, size: u64) -> io::Result<()> {
     if file.metadata()?.len() < size { file.set_len(size) } else { Ok(()) }
 }
 
-/// Extends a file, unless it is that long. Two processes must not do so at once.
+/// Extends a file, unless it has that size or more. Two processes must not do so at the same time.
 ///
 /// # Errors
 /// Errors of the system.

@@ -10,8 +10,8 @@ use std::path::Path;
 /// Maximum size in bytes of a list of names or of a value, on Linux.
 const MAX_BYTES: usize = 64 << 10;
 
-/// Gives a file the extended attributes of another, access control lists included; returns a note for each that
-/// could not be copied.
+/// Copies the extended attributes of a file to another, including access control lists. Returns a message for
+/// each attribute that could not be copied.
 pub(crate) fn copy_extended_attributes(from: &Path, to: &File) -> Vec<String> {
     let Ok(path) = CString::new(from.as_os_str().as_bytes()) else { return Vec::new() };
     let mut buffer = vec![0_u8; MAX_BYTES];
@@ -21,7 +21,7 @@ pub(crate) fn copy_extended_attributes(from: &Path, to: &File) -> Vec<String> {
         Ok(length) => length.min(buffer.len()),
         Err(_) => {
             let error = io::Error::last_os_error();
-            // The file system has none.
+            // The file system has no extended attributes.
             return match error.raw_os_error() {
                 Some(libc::ENOTSUP | libc::ENOSYS) => Vec::new(),
                 _ => vec![format!("extended attributes are not kept: {error}")],

@@ -1,12 +1,12 @@
-//! Folders by handle: files are made, renamed and deleted in the folder that was opened, even if its path
-//! changes meanwhile.
+//! Folders accessed through a handle: files are created, renamed and deleted in the folder that was opened,
+//! even if its path changes meanwhile.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A folder in which files are made. Names in it are never followed through symbolic links.
+/// An open folder. Symbolic links in it are never followed.
 #[derive(Debug)]
 pub struct Folder {
     #[cfg(unix)]
@@ -45,12 +45,12 @@ impl Folder {
                 made => return made,
             }
             match self.open_file(name) {
-                // It was deleted meanwhile.
+                // The file was deleted meanwhile.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 opened => return opened,
             }
         }
-        Err(io::Error::other("the file is made and deleted all the time"))
+        Err(io::Error::other("another program keeps creating and deleting the file"))
     }
 
     /// Returns whether the name exists.
@@ -123,7 +123,7 @@ mod unix {
         /// Opens a folder.
         ///
         /// # Errors
-        /// PermissionDenied if the way to it leads through a link that another user planted in a shared
+        /// PermissionDenied if its path contains a symbolic link that another user planted in a shared
         /// folder; the system's errors.
         pub fn open(path: &Path) -> io::Result<Self> {
             #[cfg(target_os = "linux")]
@@ -194,7 +194,7 @@ mod unix {
             if file.metadata()?.is_file() { Ok(file) } else { Err(no_file()) }
         }
 
-        /// Checks that the user may write to a file, as whom the process acts (its effective user).
+        /// Checks that the process's effective user may write to a file.
         ///
         /// # Errors
         /// PermissionDenied if not; the system's errors.
@@ -206,7 +206,7 @@ mod unix {
             })
         }
 
-        /// Makes a folder in it.
+        /// Creates a folder in it.
         ///
         /// # Errors
         /// AlreadyExists if the name exists; the system's errors.
@@ -239,7 +239,7 @@ mod unix {
             })
         }
 
-        /// Returns whether the name is the open file's.
+        /// Returns whether the name refers to an open file.
         #[must_use]
         pub fn is_at(&self, name: &OsStr, file: &File) -> bool {
             let identity = file.metadata().map(|metadata| (metadata.dev(), metadata.ino()));
@@ -266,7 +266,7 @@ mod unix {
         /// Exchanges two names.
         ///
         /// # Errors
-        /// Unsupported on systems, kernels and file systems that cannot; the system's errors.
+        /// Unsupported on systems, kernels and file systems without this operation; the system's errors.
         #[cfg(target_os = "linux")]
         pub fn exchange(&self, one: &OsStr, other: &OsStr) -> io::Result<()> {
             let (one, other) = (to_c_string(one)?, to_c_string(other)?);
@@ -312,7 +312,7 @@ mod unix {
             self.link_new(from, to)
         }
 
-        /// Makes a second link, if the name is free, and then deletes the first.
+        /// Renames by creating a hard link, which fails if the name exists, and then deleting the old name.
         fn link_new(&self, from: &OsStr, to: (&Self, &OsStr)) -> io::Result<()> {
             let (folder, to) = to;
             let (old, new) = (self.handle.as_raw_fd(), folder.handle.as_raw_fd());
@@ -337,7 +337,7 @@ mod unix {
             done(unsafe { libc::unlinkat(self.handle.as_raw_fd(), name.as_ptr(), 0) })
         }
 
-        /// Waits until its names are on the disk, where folders can be synced.
+        /// Waits until its names are on the disk, if the file system can sync folders.
         pub fn sync(&self) {
             let opened = self.at(OsStr::new("."), libc::O_RDONLY | libc::O_DIRECTORY, 0);
             drop(opened.and_then(|folder| folder.sync_all()));
@@ -362,7 +362,8 @@ mod other {
     #[derive(Debug, Clone)]
     pub struct Entry {
         found: Metadata,
-        /// What tells the file from another one of that name: when it was made, its size and when it was written.
+        /// Creation time, size and modification time, by which the file is distinguished from another one of
+        /// that name.
         pub identity: Identity,
     }
 

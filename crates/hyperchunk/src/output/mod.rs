@@ -1,18 +1,18 @@
 //! Output files of commands and functions: written whole or not at all, and never through a link.
 //!
 //! **The rule.** An existing output is an error, unless it is to be replaced. An output that is also an
-//! input, by any name or link, is always an error. A name with the suffix of another format is an error
-//! that lists the known ones. A file appears whole: it is written under a random name in its folder,
-//! synced, and renamed. The folder is held by its handle, and files in it are created new
-//! (`O_CREAT | O_EXCL | O_NOFOLLOW`), so that nothing an attacker planted there is followed or written to.
-//! A symbolic link at the output's path is replaced, not written through. Devices and pipes are written to
-//! directly, unless the path is another user's link. A link of another user on the way to the folder is an
-//! error if it lies in a folder that is sticky or that everybody may write to.
+//! input, by any name or link, is always an error. A name with the suffix of another format is an error that
+//! lists the known suffixes. A file appears only when it is complete: it is written under a random name in
+//! its folder, synced, and renamed. The folder is accessed through a handle, and files in it are created with
+//! `O_CREAT | O_EXCL | O_NOFOLLOW`, so that nothing an attacker planted there is followed or written to. A
+//! symbolic link at the output's path is replaced, not written through. Devices and pipes are written to
+//! directly, unless the path is another user's link. A link of another user on the path to the folder is an
+//! error if it is in a folder that is sticky or world-writable.
 //!
 //! A process that is killed leaves a file `.NAME.32-HEXADECIMAL-DIGITS.part`, which nothing reads and which
 //! may be deleted. A folder that is replaced exchanges names with the new one. Where the system cannot do
-//! that, it is called `.NAME.32-HEXADECIMAL-DIGITS.old` for a moment: a process that is killed then leaves
-//! the only copy there, which may be renamed back.
+//! that, the old folder is first renamed to `.NAME.32-HEXADECIMAL-DIGITS.old`. A process that is killed at
+//! this moment leaves the only copy there; rename it back.
 
 #[cfg(target_os = "linux")]
 mod extended;
@@ -91,10 +91,10 @@ pub fn same_file(one: &Path, other: &Path) -> bool {
         .is_ok_and(|found| std::fs::canonicalize(other).is_ok_and(|other| other == found))
 }
 
-/// Refuses an output that is in an input folder, or is one of the files in it, by any name or link.
+/// Checks that an output is neither in an input folder nor one of the files in it, by any name or link.
 ///
 /// # Errors
-/// Invalid.
+/// Invalid if it is.
 pub fn check_folder(path: &Path, folder: &Path) -> Result<()> {
     let Ok(folder) = folder.canonicalize() else { return Ok(()) };
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -104,7 +104,7 @@ pub fn check_folder(path: &Path, folder: &Path) -> Result<()> {
     if is_within || path.is_file() && has(&folder, path) {
         return Err(cannot_write(
             path,
-            "it is an input of this command, or lies in a folder that is one; name another output",
+            "it is an input of this command, or is in a folder that is an input; name another output",
         ));
     }
     Ok(())
@@ -125,7 +125,7 @@ fn has(folder: &Path, file: &Path) -> bool {
     false
 }
 
-/// Refuses an output that would destroy something: an input, by any name or link, or without `overwrite` an
+/// Checks that an output replaces neither an input, by any name or link, nor, without `overwrite`, an
 /// existing file. Devices and pipes are written to and never replaced.
 ///
 /// # Errors
@@ -135,7 +135,7 @@ pub fn check(path: &Path, overwrite: bool, inputs: &[&Path]) -> Result<()> {
     if is_stream(path) { Ok(()) } else { check_unwritten(path, Locking::Default, false).map(drop) }
 }
 
-/// Does what [`check`] does, except for programs that write the existing file.
+/// Does the checks of [`check`], except for the one that no program is writing the existing file.
 fn check_place(path: &Path, overwrite: bool, inputs: &[&Path]) -> Result<()> {
     let Ok(found) = path.symlink_metadata() else { return Ok(()) };
     if inputs.iter().any(|input| same_file(path, input)) {
@@ -153,10 +153,11 @@ fn check_place(path: &Path, overwrite: bool, inputs: &[&Path]) -> Result<()> {
     check_permission(path)
 }
 
-/// Refuses to replace a file or folder that the user may not write to. A link is replaced itself, and has no permissions.
+/// Checks that the user may write to the file or folder that is replaced. A symbolic link is replaced itself,
+/// and has no permissions.
 ///
 /// # Errors
-/// Io, with the code of the system (`EACCES`, or `EROFS` on a file system that cannot be written to).
+/// Io, with the system's code (`EACCES`, or `EROFS` on a read-only file system).
 pub(crate) fn check_permission(path: &Path) -> Result<()> {
     let what = match path.symlink_metadata() {
         Ok(found) if found.is_file() => "file",
@@ -176,12 +177,12 @@ pub(crate) fn check_permission(path: &Path) -> Result<()> {
     }
 }
 
-/// Refuses to replace a file that a program writes: its later changes would be lost. Readers keep the file that they
-/// opened. While the returned lock lives, no program can begin to write it. A caller that `has_journal` of that name
-/// has made sure that no other writer has one.
+/// Checks that no program is writing a file that is to be replaced: its later changes would be lost. Readers
+/// keep the file that they opened. While the returned lock lives, no program can begin to write the file.
+/// `has_journal`: the caller holds the journal of that name, so no other writer does.
 ///
 /// # Errors
-/// Locked if one does.
+/// Locked if a program writes it.
 pub(crate) fn check_unwritten(path: &Path, locking: Locking, has_journal: bool) -> Result<Option<Arc<Lock>>> {
     crate::write::settle_to_replace(path)?;
     let Some(found) = path.symlink_metadata().ok().filter(Metadata::is_file) else { return Ok(None) };
@@ -202,7 +203,7 @@ pub(crate) fn is_input(path: &Path) -> Error {
     cannot_write(path, "it is an input of this command; name another output")
 }
 
-/// Refuses an existing output, for callers that replace nothing.
+/// Checks that an output does not exist, for callers that replace nothing.
 ///
 /// # Errors
 /// Exists if the name exists.
@@ -213,8 +214,8 @@ pub fn check_new(path: &Path) -> Result<()> {
     }
 }
 
-/// Refuses an output whose folder is missing or is reached through a link that another user planted, before
-/// any work is done for it.
+/// Checks, before any work is done for an output, that its folder exists and is not reached through a link
+/// that another user planted.
 ///
 /// # Errors
 /// Io, with the reason.
@@ -245,15 +246,15 @@ fn make_missing(path: &Path) -> io::Result<()> {
         let (folder, name) = Folder::of(path)?;
         match folder.make(&name, 0o777) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-            // Another program may have made it at this moment.
+            // Another program may have created it meanwhile.
             _ => {}
         }
     }
     Folder::open(path).map(drop)
 }
 
-/// Gives a complete file its final name in the same folder, with the permissions of the user's file that it
-/// replaces.
+/// Gives the complete file `made` its final name in the same folder, with the permissions of the user's file
+/// that it replaces.
 ///
 /// # Errors
 /// Exists if the name exists and may not be replaced; Invalid if it is a folder; Io from the system.
@@ -281,9 +282,9 @@ fn exists(path: &Path) -> Error {
     is_there(path, "it exists (--overwrite replaces it; in Python, overwrite=True)")
 }
 
-/// Returns whether `path` is a device, a pipe or a socket, which is written to and never replaced. Through
-/// a link it counts only if the link belongs to the user or root, as `/dev/stdout` does; a pipe must belong
-/// to one of them, too.
+/// Returns whether `path` is a device, a pipe or a socket, which is written to and never replaced. A symbolic
+/// link to one counts only if the link belongs to the user or root, as `/dev/stdout` does; a pipe or socket
+/// must belong to one of them, too.
 #[must_use]
 pub fn is_stream(path: &Path) -> bool {
     let Ok(metadata) = std::fs::metadata(path) else { return false };
@@ -307,7 +308,7 @@ pub fn is_stream(path: &Path) -> bool {
 ///
 /// # Errors
 /// Invalid for a link that belongs neither to the user nor to root nor to the owner of a folder that only
-/// they may write to, and for another user's link on the way to it (see [`Folder::open`]).
+/// its owner may write to, and for another user's link on the path to it (see [`Folder::open`]).
 pub fn target(path: &Path) -> Result<PathBuf> {
     let mut at = path.to_owned();
     for _ in 0..MAX_LINKS {
@@ -346,7 +347,7 @@ pub fn target(path: &Path) -> Result<PathBuf> {
     Err(Error::new(ErrorKind::Io, message))
 }
 
-/// A file that gets its name when it is complete.
+/// An output file that gets its name when it is complete.
 #[derive(Debug)]
 pub struct Output {
     file: Option<File>,
@@ -379,7 +380,7 @@ impl Output {
         if is_stream(path) {
             let file = File::options().write(true).open(path).map_err(|error| refused(path, &error))?;
             if file.metadata().map_or(true, |metadata| metadata.is_file()) {
-                return Err(cannot_write(path, "it was replaced at this moment"));
+                return Err(cannot_write(path, "another program replaced it meanwhile"));
             }
             return Ok(Self { file: Some(file), place: None, path: path.to_owned() });
         }
@@ -387,7 +388,7 @@ impl Output {
         let (folder, name) = Folder::of(path).map_err(refused)?;
         let temporary = temporary(&name);
         let file = create_unfinished(&folder, &temporary, &name, 0).map_err(refused)?;
-        // From here on, dropping it deletes the file.
+        // From here on, dropping the `Place` deletes the file.
         let place = Place { folder, temporary, name, replace, is_locked };
         Ok(Self { file: Some(file), place: Some(place), path: path.to_owned() })
     }
@@ -413,8 +414,8 @@ impl Output {
     /// Syncs the file and gives it its name.
     ///
     /// # Errors
-    /// Io; Exists if the name has appeared meanwhile; Invalid if another program took away the unfinished
-    /// file. The file is then deleted.
+    /// Io; Exists if the name has appeared meanwhile; Invalid if another program deleted or replaced the
+    /// unfinished file. After an error the unfinished file is deleted.
     pub fn finish(mut self) -> Result<()> {
         let (Some(file), Some(place)) = (self.file.take(), &self.place) else { return Ok(()) };
         file.sync_all().map_err(|error| refused(&self.path, &error))?;
@@ -441,7 +442,7 @@ impl Output {
 impl Drop for Output {
     fn drop(&mut self) {
         if let Some(place) = &self.place {
-            // It was not finished; the earlier error is the one to report.
+            // The file was not finished, and an earlier error is the one to report.
             drop(place.folder.remove(&place.temporary));
         }
     }
@@ -457,7 +458,8 @@ impl Write for Output {
     }
 }
 
-/// Creates an unfinished file that is to take the place of `name`. It is at no time more open than a file there.
+/// Creates an unfinished file that is to replace `name`. It never has more permissions than an existing file
+/// `name`.
 ///
 /// # Errors
 /// As [`Folder::create`].
@@ -476,15 +478,15 @@ pub(crate) fn create_unfinished(
     Ok(file)
 }
 
-/// Returns the permissions with which a file is created that is to take the place of another one. Its group has none:
-/// it may not be the other file's.
+/// Returns the permissions with which a file is created that is to replace another one. The group has none,
+/// because it may differ from the other file's group.
 #[cfg(unix)]
 fn first_mode(old: &Entry) -> u32 {
     if old.is_file() { old.mode & USUAL_MODE & !GROUP_BITS } else { USUAL_MODE }
 }
 
-/// Copies the group and the permissions of the user's file that is replaced, so that the same users may access the
-/// new one. In place of another user's file, the new one has no permissions that the old one lacked.
+/// Copies the group and the permissions of the replaced file, if it is the user's, so that the same users may
+/// access the new one. If it is another user's, the new file gets no permissions that the old one lacked.
 pub(crate) fn keep_permissions(folder: &Folder, name: &OsStr, file: &File) {
     #[cfg(unix)]
     if let Ok(old) = folder.look(name)
@@ -500,7 +502,7 @@ pub(crate) fn keep_permissions(folder: &Folder, name: &OsStr, file: &File) {
         if new.gid() != old.group && fchown(file, None, Some(old.group)).is_err() {
             mode &= !GROUP_BITS | everybody(mode);
         }
-        // Where permissions cannot be set, they mean nothing, either.
+        // File systems on which permissions cannot be set do not check them, either.
         drop(file.set_permissions(Permissions::from_mode(mode)));
     }
     #[cfg(not(unix))]
@@ -517,7 +519,7 @@ pub fn write(path: &Path, bytes: &[u8], replace: bool) -> Result<()> {
     output.finish()
 }
 
-/// Writes a whole file in place of one whose lock the caller holds.
+/// Writes a whole file that replaces one whose lock the caller holds.
 ///
 /// # Errors
 /// As [`write`].
@@ -537,7 +539,7 @@ pub fn create_new(path: &Path) -> io::Result<File> {
     folder.create(&name, 0, 0o666)
 }
 
-/// A folder of files that gets its name when all files are in it.
+/// A new folder that gets its name when all its files are complete.
 #[derive(Debug)]
 pub struct NewFolder {
     place: Option<Place>,
@@ -551,8 +553,8 @@ impl NewFolder {
     /// Starts a folder. Until it is finished, only the user may access it.
     ///
     /// # Errors
-    /// Exists if the path exists and may not be replaced; Io if the user may not write to what is there; Locked if that
-    /// is a file that a program writes; Io from the system.
+    /// Exists if the path exists and may not be replaced; Io if the user may not write to the existing file
+    /// or folder; Locked if it is a file that a program is writing; Io from the system.
     pub fn create(path: &Path, replace: bool) -> Result<Self> {
         if !replace && path.symlink_metadata().is_ok() {
             return Err(exists(path));
@@ -607,7 +609,7 @@ impl NewFolder {
                     exchanged => exchanged?,
                 }
                 folder.sync();
-                // It is the previous folder now.
+                // The previous folder has this name now.
                 delete(&self.unfinished);
                 return Ok(());
             }
@@ -632,7 +634,7 @@ impl Drop for NewFolder {
 
 /// Exchanges the names of a new folder and the one that it replaces, in three steps.
 fn exchange_by_renaming(folder: &Folder, unfinished: &OsStr, name: &OsStr) -> io::Result<()> {
-    // Not a name that may be deleted: until the second step it is the only copy.
+    // Not the temporary name, which users may delete: until the second step this is the only copy.
     let old = beside(name, "old");
     folder.rename(name, (folder, &old), false)?;
     if let Err(error) = folder.rename(unfinished, (folder, name), false) {
@@ -648,9 +650,9 @@ fn exchange_by_renaming(folder: &Folder, unfinished: &OsStr, name: &OsStr) -> io
     folder.rename(&old, (folder, unfinished), false)
 }
 
-/// Deletes the rest of a folder, or a link in its place.
+/// Deletes what is left of a folder, or a link in its place.
 fn delete(path: &Path) {
-    // The earlier error is the one to report.
+    // If this fails, an earlier error is the one to report.
     drop(std::fs::remove_dir_all(path).or_else(|_| std::fs::remove_file(path)));
 }
 

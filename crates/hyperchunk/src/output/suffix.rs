@@ -1,4 +1,4 @@
-//! File name suffixes and the formats they stand for.
+//! File name suffixes and the formats that they stand for.
 
 use super::cannot_write;
 use crate::Result;
@@ -29,7 +29,7 @@ const SUFFIXES: [(Kind, &str, &[&str]); 6] = [
     (Kind::Collection, "a collection", &["hcx"]),
     (Kind::References, "references", &["json"]),
 ];
-/// Suffixes of formats that are never written here.
+/// Suffixes of formats that Hyperchunk does not write.
 const FOREIGN: [&str; 37] = [
     "npz", "csv", "tsv", "txt", "text", "log", "md", "rst", "py", "ipynb", "c", "h", "rs", "xls", "xlsx",
     "ods", "doc", "docx", "pdf", "png", "jpg", "jpeg", "gif", "svg", "tif", "tiff", "zip", "tar", "gz",
@@ -52,10 +52,10 @@ pub fn known(kinds: &[Kind]) -> String {
     named.collect::<Vec<_>>().join(" or ")
 }
 
-/// Returns the kind that a name's suffix asks for, among the given ones.
+/// Returns the kind of output that a name's suffix stands for, which must be one of `kinds`.
 ///
 /// # Errors
-/// Invalid for a name with another suffix, with the known suffixes.
+/// Invalid for a name with another suffix or none; the message lists the known suffixes.
 pub fn choose(path: &Path, kinds: &[Kind]) -> Result<Kind> {
     let suffix = suffix(path);
     let found = suffix.as_deref().and_then(find).filter(|kind| kinds.contains(kind));
@@ -65,11 +65,11 @@ pub fn choose(path: &Path, kinds: &[Kind]) -> Result<Kind> {
     })
 }
 
-/// Refuses a name with another format's suffix. Unknown suffixes and none are accepted: programs have
-/// suffixes of their own for HDF5 files.
+/// Checks that a name does not have another format's suffix. Unknown suffixes are accepted, because programs
+/// have their own suffixes for HDF5 files, and so are names without a suffix.
 ///
 /// # Errors
-/// Invalid, with the known suffixes.
+/// Invalid; the message lists the known suffixes.
 pub fn accept(path: &Path, kinds: &[Kind]) -> Result<()> {
     let Some(suffix) = suffix(path) else { return Ok(()) };
     if find(&suffix).map_or(!FOREIGN.contains(&&*suffix), |found| kinds.contains(&found)) {
@@ -82,10 +82,10 @@ pub fn accept(path: &Path, kinds: &[Kind]) -> Result<()> {
     ))
 }
 
-/// Does the same as [`accept`] for a folder: a name with a file's suffix was meant to be a file.
+/// Checks that a folder's name has no known suffix of a file: such a name was probably meant to be a file.
 ///
 /// # Errors
-/// As [`accept`], with the suffixes of `kinds`.
+/// Invalid; the message lists the suffixes of `kinds`, the files that the caller also writes.
 pub fn accept_folder(path: &Path, kinds: &[Kind]) -> Result<()> {
     let Some(suffix) = suffix(path) else { return Ok(()) };
     if find(&suffix).is_none() && !FOREIGN.contains(&&*suffix) {

@@ -1,4 +1,5 @@
-//! The way to a folder, walked by handles: a symbolic link that another user planted on it is not followed.
+//! Resolution of a folder's path through handles, which does not follow symbolic links that other users
+//! planted.
 
 use crate::companion;
 use crate::io::unlinked::open_at;
@@ -10,15 +11,15 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-/// Maximum number of symbolic links on a way.
+/// Maximum number of symbolic links on a path.
 const MAX_LINKS: usize = 40;
 /// Maximum length in bytes of the target of a link.
 const MAX_TARGET_BYTES: usize = 4096;
-/// Permissions of a folder in which other users can plant links: it is sticky, or everybody may write to it.
+/// Mode bits of a folder in which other users can plant links: sticky, or world-writable.
 const SHARED: u32 = 0o1002;
 
-/// Opens a folder. A symbolic link on the way to it that lies in a shared folder must belong to the user
-/// or to root, as the kernel demands with `fs.protected_symlinks`.
+/// Opens a folder. A symbolic link on its path that is in a shared folder must belong to the user or to root,
+/// as the kernel demands with `fs.protected_symlinks`.
 ///
 /// # Errors
 /// PermissionDenied for another user's link; the system's errors.
@@ -32,7 +33,7 @@ pub(super) fn open(path: &Path) -> io::Result<File> {
     let mut links = 0;
     while let Some(name) = left.pop() {
         let flags = libc::O_PATH | libc::O_NOFOLLOW;
-        // As a folder first, so that file systems are mounted on demand.
+        // `O_DIRECTORY` is tried first, because it makes the kernel mount file systems on demand.
         let found = match open_at(&at, &name, flags | libc::O_DIRECTORY) {
             Err(error) if error.raw_os_error() == Some(libc::ENOTDIR) => open_at(&at, &name, flags)?,
             opened => opened?,
@@ -51,7 +52,7 @@ pub(super) fn open(path: &Path) -> io::Result<File> {
         }
         check(&shown.join(&name), &metadata, &at.metadata()?)?;
         if is_of_proc(&found) {
-            // It leads to an open file, and its text need not be a path.
+            // A link of `/proc` refers to an open file, and its text need not be a path.
             at = open_at(&at, &name, libc::O_PATH | libc::O_DIRECTORY)?;
             shown.push(&name);
             continue;
@@ -83,7 +84,7 @@ fn check(path: &Path, link: &Metadata, folder: &Metadata) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
 }
 
-/// Returns the names of a path, the last one first.
+/// Returns the components of a path, the last one first.
 fn names(path: &OsStr) -> Vec<OsString> {
     let names = path
         .as_bytes()
@@ -119,7 +120,7 @@ fn is_of_proc(link: &File) -> bool {
     let done = unsafe { libc::fstatfs(link.as_raw_fd(), found.as_mut_ptr()) };
     // SAFETY: the call wrote it, or it is zeroed.
     let kind = unsafe { found.assume_init() }.f_type;
-    // C libraries differ in the sign of both.
+    // C libraries differ in whether these types are signed.
     done == 0 && i128::from(kind) == i128::from(libc::PROC_SUPER_MAGIC)
 }
 

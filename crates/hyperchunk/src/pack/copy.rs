@@ -17,14 +17,16 @@ use hyperchunk_format::select::Selection;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Smallest dataset for which more than one thread is started.
+/// Minimum size of a dataset for which more than one thread is started.
 const BYTES_FOR_THREADS: u64 = 4 << 20;
 
-/// Numbers of pieces copied as stored, and of pieces rewritten.
+/// Numbers of chunks and selections that were copied.
 #[derive(Debug, Default)]
 pub struct CopyCounts {
-    pub(crate) as_they_are: u64,
-    pub(crate) anew: u64,
+    /// Chunks copied without decoding.
+    pub(crate) copied_chunks: u64,
+    /// Chunks decoded and encoded again, and selections of elements.
+    pub(crate) rewritten: u64,
 }
 
 /// A dataset and its copy.
@@ -84,24 +86,24 @@ fn copy_pairs(
                 Box::new(std::iter::once(Err(pair.old.name(error)))) as Box<dyn Iterator<Item = _> + Send>
             }
         });
-    let (as_they_are, anew) = (AtomicU64::new(0), AtomicU64::new(0));
+    let (copied_chunks, rewritten) = (AtomicU64::new(0), AtomicU64::new(0));
     spread(threads, jobs, Scratch::default, |scratch, job: Result<(&DatasetPair<'_>, CopyBatch)>| {
         let (pair, piece) = job?;
         let done = match piece {
             CopyBatch::Chunks(chunks) => {
-                let count = if pair.plan.how == CopyMethod::Stored { &as_they_are } else { &anew };
+                let count = if pair.plan.how == CopyMethod::Stored { &copied_chunks } else { &rewritten };
                 count.fetch_add(chunks.len() as u64, Ordering::Relaxed);
                 copy_chunks(pair, &chunks, scratch)
             }
             CopyBatch::Elements(selection) => {
-                anew.fetch_add(1, Ordering::Relaxed);
+                rewritten.fetch_add(1, Ordering::Relaxed);
                 copy_elements(packing, writer, made, pair, &selection, scratch)
             }
         };
         progress(done.map_err(|error| pair.old.name(error))?);
         Ok(())
     })?;
-    Ok(CopyCounts { as_they_are: as_they_are.into_inner(), anew: anew.into_inner() })
+    Ok(CopyCounts { copied_chunks: copied_chunks.into_inner(), rewritten: rewritten.into_inner() })
 }
 
 /// One thread's buffers.
@@ -112,9 +114,9 @@ struct Scratch {
     encoder: Encoder,
 }
 
-/// Copies chunks; returns their size in bytes without filters.
+/// Copies chunks; returns their decoded size in bytes.
 fn copy_chunks(pair: &DatasetPair<'_>, chunks: &[Chunk], scratch: &mut Scratch) -> Result<u64> {
-    let Some(chunked) = pair.old.chunked() else { return Err(Error::invalid("a dataset without chunks")) };
+    let Some(chunked) = pair.old.chunked() else { return Err(Error::invalid("the dataset is not chunked")) };
     let size = chunked.dims.iter().fold(chunked.element_size, |size, dim| size.saturating_mul(*dim));
     let stored = read(pair.old, chunks, &mut scratch.bytes)?;
     let offsets: Vec<Vec<u64>> = chunks.iter().map(|chunk| offset(chunk, chunked)).collect();
@@ -123,13 +125,14 @@ fn copy_chunks(pair: &DatasetPair<'_>, chunks: &[Chunk], scratch: &mut Scratch) 
         let many: Vec<DirectChunk<'_>> = parts
             .map(|((chunk, offset), bytes)| {
                 let filters = filters(pair.old, chunked, offset);
-                let all_out = filters.is_empty() && !pair.old.pipeline().is_empty();
-                (&**offset, *bytes, if all_out { left_out(pair.old.pipeline()) } else { chunk.filter_mask })
+                let unfiltered = filters.is_empty() && !pair.old.pipeline().is_empty();
+                let mask = if unfiltered { full_mask(pair.old.pipeline()) } else { chunk.filter_mask };
+                (&**offset, *bytes, mask)
             })
             .collect();
         pair.new.write_chunks(&many)?;
     } else {
-        let whole = usize::try_from(size).map_err(|_| Error::limit("a chunk larger than memory"))?;
+        let whole = usize::try_from(size).map_err(|_| Error::limit("a chunk exceeds the address space"))?;
         let ask = interrupt::current_interrupt();
         for ((chunk, offset), bytes) in parts {
             interrupt::check(ask.as_ref())?;
@@ -157,12 +160,12 @@ pub(crate) fn filters<'d>(dataset: &'d Dataset, chunked: &Chunked, offset: &[u64
     if chunked.edge_chunks_unfiltered && edge { &[] } else { dataset.pipeline() }
 }
 
-/// Returns the filter mask of an unfiltered chunk.
-fn left_out(pipeline: &[Filter]) -> u32 {
+/// Returns the filter mask that skips all filters.
+fn full_mask(pipeline: &[Filter]) -> u32 {
     (0..32).zip(pipeline).fold(0, |mask, (filter, _)| mask | 1 << filter)
 }
 
-/// Copies one chunk as it is stored, from its bytes.
+/// Writes the stored bytes of one chunk to the new dataset.
 pub(crate) fn put_stored(
     old: &Dataset,
     new: &DatasetWriter,
@@ -171,33 +174,34 @@ pub(crate) fn put_stored(
     bytes: &[u8],
 ) -> Result<()> {
     let offset = offset(chunk, chunked);
-    let all_out = filters(old, chunked, &offset).is_empty() && !old.pipeline().is_empty();
-    let mask = if all_out { left_out(old.pipeline()) } else { chunk.filter_mask };
+    let unfiltered = filters(old, chunked, &offset).is_empty() && !old.pipeline().is_empty();
+    let mask = if unfiltered { full_mask(old.pipeline()) } else { chunk.filter_mask };
     new.write_chunk(&offset, bytes, mask)
 }
 
-/// Reads neighbouring chunks.
+/// Reads the stored bytes of chunks into `buffer`; returns the part of it for each chunk.
 fn read<'b>(dataset: &Dataset, chunks: &[Chunk], buffer: &'b mut Vec<u8>) -> Result<Vec<&'b [u8]>> {
     let file = dataset.object().file();
     let source = &*file.0.source;
     let base = file.superblock().base;
-    let place = |chunk: &Chunk| -> Result<Range<u64>> {
+    let file_range = |chunk: &Chunk| -> Result<Range<u64>> {
         let start = base.checked_add(chunk.address);
         let end = start.and_then(|start| start.checked_add(chunk.size)).filter(|end| *end <= file.size());
         let length = usize::try_from(chunk.size).unwrap_or(usize::MAX);
         let range = start.zip(end).map(|(start, end)| start..end);
         range.ok_or_else(|| ends_before(file.size(), chunk.address, length))
     };
-    let ranges: Vec<Range<u64>> = chunks.iter().map(place).collect::<Result<_>>()?;
-    let narrow = |number: u64| usize::try_from(number).map_err(|_| Error::limit("larger than memory"));
-    let mut places = Vec::with_capacity(ranges.len());
+    let ranges: Vec<Range<u64>> = chunks.iter().map(file_range).collect::<Result<_>>()?;
+    let narrow =
+        |number: u64| usize::try_from(number).map_err(|_| Error::limit("chunks exceed the address space"));
+    let mut parts = Vec::with_capacity(ranges.len());
     if let Some(remote) = source.remote() {
         let total = ranges.iter().map(|range| range.end - range.start).sum();
         room::resize(buffer, narrow(total)?)?;
         let mut at = 0;
         for range in &ranges {
             let length = narrow(range.end - range.start)?;
-            places.push(at..at + length);
+            parts.push(at..at + length);
             at += length;
         }
         let mut order: Vec<usize> = (0..ranges.len()).collect();
@@ -209,10 +213,10 @@ fn read<'b>(dataset: &Dataset, chunks: &[Chunk], buffer: &'b mut Vec<u8>) -> Res
             let block = &blocks[number];
             let from = order.partition_point(|number| ranges[*number].start < block.start);
             for number in order.iter().skip(from).take_while(|number| ranges[**number].start < block.end) {
-                let (range, place) = (&ranges[*number], places[*number].clone());
+                let (range, part) = (&ranges[*number], parts[*number].clone());
                 let start = narrow(range.start - block.start)?;
-                if let Some(part) = bytes.get(start..start.saturating_add(place.len())) {
-                    buffer[place].copy_from_slice(part);
+                if let Some(stored) = bytes.get(start..start.saturating_add(part.len())) {
+                    buffer[part].copy_from_slice(stored);
                 }
             }
             Ok(())
@@ -224,10 +228,10 @@ fn read<'b>(dataset: &Dataset, chunks: &[Chunk], buffer: &'b mut Vec<u8>) -> Res
         room::resize(buffer, length)?;
         source.read_at(first, buffer)?;
         for range in &ranges {
-            places.push(narrow(range.start - first)?..narrow(range.end - first)?);
+            parts.push(narrow(range.start - first)?..narrow(range.end - first)?);
         }
     }
-    Ok(places.into_iter().map(|place| buffer.get(place).unwrap_or_default()).collect())
+    Ok(parts.into_iter().map(|part| buffer.get(part).unwrap_or_default()).collect())
 }
 
 /// Copies the elements of a selection of one dataset.
@@ -243,8 +247,8 @@ pub fn copy_choice(
     copy_elements(packing, writer, made, &pair, selection, &mut Scratch::default()).map(drop)
 }
 
-/// Returns whether these elements of a virtual dataset have no source; the new dataset's chunks then stay
-/// unallocated.
+/// Returns whether these elements are of a virtual dataset and all equal to its fill value, as where it has
+/// no source. They are not written, so that the new dataset's chunks stay unallocated.
 fn is_unwritten(pair: &DatasetPair<'_>, bytes: &[u8]) -> Result<bool> {
     let sources = matches!(pair.old.layout(), Layout::Virtual { .. });
     if !sources || !matches!(pair.plan.layout, NewLayout::Chunked(_)) || !pair.plan.translation.is_copy() {
@@ -265,7 +269,7 @@ fn copy_elements(
 ) -> Result<u64> {
     let count = selection.count(pair.old.dims())?;
     let bytes = count.checked_mul(pair.old.datatype().size).and_then(|bytes| usize::try_from(bytes).ok());
-    let bytes = bytes.ok_or_else(|| Error::limit("larger than the address space"))?;
+    let bytes = bytes.ok_or_else(|| Error::limit("the elements exceed the address space"))?;
     room::resize(&mut scratch.bytes, bytes)?;
     pair.old.read(selection, &mut scratch.bytes)?;
     if is_unwritten(pair, &scratch.bytes)? {

@@ -1,4 +1,4 @@
-//! Division of a dataset's data into pieces for copying.
+//! Division of a dataset's data into batches for copying.
 
 use super::plan::{CopyMethod, Plan};
 use super::shape::ChunkGroups;
@@ -9,25 +9,26 @@ use hyperchunk_format::model::Chunk;
 use hyperchunk_format::select::Selection;
 use std::collections::HashMap;
 
-/// Maximum size in bytes of the stored chunks copied at a time; a single larger chunk is allowed.
+/// Maximum size in bytes of the stored chunks in a batch; a single larger chunk is allowed.
 const BATCH_BYTES: u64 = 4 << 20;
 /// Maximum gap in bytes between chunks that are read together.
 const MAX_GAP_BYTES: u64 = 64 << 10;
-/// Maximum number of chunks copied at a time.
+/// Maximum number of chunks in a batch.
 const MAX_BATCH_CHUNKS: usize = 4096;
 
-/// A piece of a dataset.
+/// Part of a dataset that one thread copies at a time.
 #[derive(Debug)]
 pub(super) enum CopyBatch {
-    /// Neighbouring chunks, in order of their place in the file.
+    /// Stored chunks, near each other in the file.
     Chunks(Vec<Chunk>),
-    /// Elements.
+    /// A selection of elements.
     Elements(Selection),
 }
 
 type CopyBatches = Box<dyn Iterator<Item = CopyBatch> + Send>;
 
-/// Iterates over the pieces of a dataset; none holds more than about `memory` bytes.
+/// Iterates over the batches of a dataset, each of at most about `memory` bytes. With `in_order`, stored
+/// chunks are in order of their coordinates, otherwise of their addresses.
 pub(super) fn pieces(dataset: &Dataset, plan: &Plan, memory: u64, in_order: bool) -> Result<CopyBatches> {
     Ok(match (plan.how, &plan.layout) {
         (CopyMethod::Nothing, _) => Box::new(std::iter::empty()),
@@ -55,35 +56,36 @@ pub(super) fn pieces(dataset: &Dataset, plan: &Plan, memory: u64, in_order: bool
     })
 }
 
-/// Returns selections that cover exactly the chunks with written data: boxes of many chunks where all of
-/// them have some, else one chunk at a time.
+/// Returns selections that cover exactly the new chunks with written data: boxes of many chunks where all of
+/// them have data, single chunks elsewhere.
 fn sparse(many: &ChunkGroups, one: &ChunkGroups, old: &[u64], chunks: &[Vec<u64>]) -> Vec<Selection> {
     let touched = |boxes: &ChunkGroups| boxes.touched(old, chunks.iter().map(|chunk| &**chunk));
     let mut single: HashMap<Vec<u64>, Vec<u64>> = HashMap::new();
     for key in touched(one) {
-        for place in one.places(&key) {
-            single.insert(place, key.clone());
+        for chunk in one.places(&key) {
+            single.insert(chunk, key.clone());
         }
     }
     let mut choices = Vec::new();
     for key in touched(many) {
-        let places = many.places(&key);
-        if places.iter().all(|place| single.contains_key(place)) {
+        let members = many.places(&key);
+        if members.iter().all(|chunk| single.contains_key(chunk)) {
             choices.push(many.selection(&key));
         } else {
-            choices.extend(places.iter().filter_map(|place| single.get(place)).map(|key| one.selection(key)));
+            let keys = members.iter().filter_map(|chunk| single.get(chunk));
+            choices.extend(keys.map(|key| one.selection(key)));
         }
     }
     choices
 }
 
-/// Returns the boxes of new chunks in which elements are copied.
+/// Returns the boxes of new chunks in which elements are copied, each of about `memory` bytes.
 fn boxes(plan: &Plan, chunk: &[u64], memory: u64) -> ChunkGroups {
     let bytes = chunk.iter().fold(plan.translation.datatype.size, |size, dim| size.saturating_mul(*dim));
     ChunkGroups::new(plan.dataspace.dims(), chunk, (memory / bytes.max(1)).max(1))
 }
 
-/// Returns the grid places of the chunks that the new file will have.
+/// Returns the scaled coordinates of the chunks that the new dataset will have.
 pub(super) fn new_chunks(dataset: &Dataset, plan: &Plan) -> Result<Vec<Vec<u64>>> {
     let NewLayout::Chunked(chunk) = &plan.layout else { return Ok(Vec::new()) };
     Ok(match (plan.how, dataset.chunked()) {
@@ -105,8 +107,8 @@ pub(super) fn new_chunks(dataset: &Dataset, plan: &Plan) -> Result<Vec<Vec<u64>>
     })
 }
 
-/// Returns the stored chunks, except chunks that a shrinking dataset left outside its extent. In order of
-/// their place in the file, or in the grid.
+/// Returns the stored chunks, except those outside the dataset's current extent, which remain when it
+/// shrinks. With `in_order`, they are in order of their coordinates, otherwise of their addresses.
 fn stored(dataset: &Dataset, in_order: bool) -> Result<Vec<Chunk>> {
     let mut chunks = dataset.chunks()?;
     let dims = dataset.chunked().map(|chunked| chunked.dims.clone()).unwrap_or_default();
@@ -120,7 +122,7 @@ fn stored(dataset: &Dataset, in_order: bool) -> Result<Vec<Chunk>> {
     Ok(chunks)
 }
 
-/// Groups chunks that are read together.
+/// Groups chunks that are read together: at most `most` bytes, with gaps of at most `gap` bytes.
 fn batches(chunks: Vec<Chunk>, most: u64, gap: u64) -> impl Iterator<Item = Vec<Chunk>> {
     let mut chunks = chunks.into_iter().peekable();
     std::iter::from_fn(move || {

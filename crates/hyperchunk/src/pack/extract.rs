@@ -1,4 +1,4 @@
-//! Extraction of a dataset, or of a part of it, into a file of its own.
+//! Extraction of a dataset, or of a part of it, to a new file.
 
 use super::filters;
 use super::translate::{AddressContext, Translation};
@@ -17,20 +17,21 @@ pub type Part = Vec<(Steps, bool)>;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ExtractReport {
-    /// The extent of the new dataset.
+    /// Extent of the new dataset.
     pub dims: Vec<u64>,
-    /// The size of its elements, in bytes.
+    /// Total size of its elements in bytes.
     pub bytes: u64,
-    /// Omitted attributes: they refer to other objects, which are not in the new file.
+    /// Attributes that were omitted, as they refer to other objects, which are not in the new file.
     pub left_out: Vec<Name>,
 }
 
-/// Makes a file with a dataset, or a part of it, under the same path, with its type, attributes, chunks and
-/// compression. A live dataset is computed. `progress` gets the number of bytes copied each time.
+/// Creates a file with a dataset, or a part of it, at the same path and with the same datatype, attributes,
+/// chunks and compression. A live dataset is computed. `progress` is called with the number of bytes copied
+/// since the last call.
 ///
 /// # Errors
-/// If something cannot be read or written, or refers to objects that are not there; then there is no new
-/// file.
+/// The errors of reading and writing; Unsupported for a dataset of references, whose targets would be
+/// missing. On an error, no file is created.
 pub fn extract(
     dataset: &Dataset,
     part: &Part,
@@ -60,16 +61,18 @@ fn fill(
     progress: &mut dyn FnMut(u64),
 ) -> Result<ExtractReport> {
     if dataset.datatype().has_reference() {
-        return Err(Error::unsupported("references: what they lead to would not be in the new file"));
+        return Err(Error::unsupported(
+            "cannot extract references: the objects that they refer to would be missing in the new file",
+        ));
     }
     let kept = || part.iter().filter(|(_, stays)| *stays);
     let dims: Vec<u64> = kept().map(|(steps, _)| steps.count).collect();
     let translation = Translation::new(dataset.datatype(), dataset.object().file().superblock().sizes)?;
     let size = translation.datatype.size;
     let bytes = dims.iter().try_fold(size, |bytes, dim| bytes.checked_mul(*dim));
-    let bytes = bytes.ok_or_else(|| Error::limit("more than 2^64 bytes"))?;
+    let bytes = bytes.ok_or_else(|| Error::limit("the elements have more than 2^64 - 1 bytes"))?;
     let made = make(dataset, part, &dims, &translation, writer)?;
-    let nowhere = |_| Ok(None);
+    let no_address = |_| Ok(None);
     let file = dataset.object().file();
     let axes: Vec<Steps> = part.iter().map(|(steps, _)| *steps).collect();
     let mut buffer = Vec::new();
@@ -78,17 +81,17 @@ fn fill(
         let count = count.and_then(|count| usize::try_from(count).ok());
         crate::room::resize(
             &mut buffer,
-            count.ok_or_else(|| Error::limit("larger than the address space"))?,
+            count.ok_or_else(|| Error::limit("the elements exceed the address space"))?,
         )?;
         dataset.read(&slab, &mut buffer)?;
-        let to = place(&slab, part)?;
+        let to = target_selection(&slab, part)?;
         if translation.is_copy() {
             made.write(&to, &buffer)?;
         } else {
             if matches!(dataset.datatype().class, Class::Vlen { .. } | Class::VlenString { .. }) {
                 file.load_heaps(&buffer)?;
             }
-            let ends = AddressContext { file, writer, address: &nowhere, attribute: false };
+            let ends = AddressContext { file, writer, address: &no_address, attribute: false };
             made.write(&to, &translation.run(&buffer, &ends)?)?;
         }
         progress(buffer.len() as u64);
@@ -97,21 +100,21 @@ fn fill(
     Ok(ExtractReport { dims, bytes, left_out })
 }
 
-/// Returns the place of a slab's elements in the new dataset.
-fn place(slab: &Selection, part: &Part) -> Result<Selection> {
+/// Returns the selection of a slab's elements in the new dataset.
+fn target_selection(slab: &Selection, part: &Part) -> Result<Selection> {
     let Selection::Axes(axes) = slab else { return Ok(Selection::All) };
-    let places = axes.iter().zip(part).filter(|(_, (_, stays))| *stays).map(|(axis, (steps, _))| {
+    let ranges = axes.iter().zip(part).filter(|(_, (_, stays))| *stays).map(|(axis, (steps, _))| {
         let Axis::Range { start, .. } = axis else {
-            return Err(Error::invalid("a slab that is no range of indices"));
+            return Err(Error::invalid("expected a range of indices along each axis of the slab"));
         };
         let start = start.saturating_sub(steps.start).checked_div(steps.step).unwrap_or(0);
         Ok(Axis::range(start..start.saturating_add(axis.length())))
     });
-    let places: Vec<Axis> = places.collect::<Result<_>>()?;
-    Ok(if places.is_empty() { Selection::All } else { Selection::Axes(places) })
+    let ranges: Vec<Axis> = ranges.collect::<Result<_>>()?;
+    Ok(if ranges.is_empty() { Selection::All } else { Selection::Axes(ranges) })
 }
 
-/// Makes the dataset and its parent groups, without data.
+/// Creates the dataset and its parent groups, without data.
 fn make(
     dataset: &Dataset,
     part: &Part,
@@ -133,9 +136,9 @@ fn make(
     };
     let fill = match &dataset.fill().value {
         FillWhen::User(value) if !translation.is_copy() => {
-            let nowhere = |_| Ok(None);
-            let ends =
-                AddressContext { file: dataset.object().file(), writer, address: &nowhere, attribute: true };
+            let no_address = |_| Ok(None);
+            let file = dataset.object().file();
+            let ends = AddressContext { file, writer, address: &no_address, attribute: true };
             FillWhen::User(translation.run(value, &ends)?)
         }
         value => value.clone(),
@@ -157,7 +160,7 @@ fn make(
     writer.create_dataset(group, name.as_bytes(), options)
 }
 
-/// Adapts the filters to the new chunks; the default ones if that is not possible.
+/// Adapts the dataset's filters to the new chunks; returns the preset `deflate` if that is not possible.
 fn pipeline(dataset: &Dataset, target: &Target<'_>) -> Result<Pipeline> {
     match filters::adapt(dataset.pipeline(), target) {
         Err(_) => codec::preset("deflate", target),
@@ -167,12 +170,12 @@ fn pipeline(dataset: &Dataset, target: &Target<'_>) -> Result<Pipeline> {
 
 /// Copies the attributes; returns the names of those omitted because they refer to other objects.
 fn attributes(dataset: &Dataset, writer: &Writer, to: NodeId) -> Result<Vec<Name>> {
-    let nowhere = |_| Ok(None);
+    let no_address = |_| Ok(None);
     let file = dataset.object().file();
-    let ends = AddressContext { file, writer, address: &nowhere, attribute: true };
+    let ends = AddressContext { file, writer, address: &no_address, attribute: true };
     let mut left_out = Vec::new();
     for mut attribute in dataset.object().attributes()? {
-        // The new dataset is not computed any more.
+        // The copy has the computed values and is not a live dataset.
         if dataset.is_live() && attribute.name.as_bytes() == b"hyperchunk_udf" {
             continue;
         }

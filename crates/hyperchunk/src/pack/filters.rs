@@ -4,14 +4,15 @@ use crate::{Error, Result};
 use hyperchunk_format::codec::{self, Target};
 use hyperchunk_format::model::{Filter, Pipeline};
 
-/// Adapts a pipeline to chunks of another extent or elements of another type.
+/// Adapts the parameters of filters to chunks of another extent or elements of another type.
 ///
 /// # Errors
-/// Unsupported for filters whose parameters for other chunks are unknown; the errors of [`codec::filter`].
+/// Unsupported for filters whose parameters for other chunks cannot be derived; the errors of
+/// [`codec::filter`].
 pub(super) fn adapt(pipeline: &[Filter], target: &Target<'_>) -> Result<Pipeline> {
     let adapt = |old: &Filter| {
         let parameters = &old.parameters;
-        // The user's part of the stored parameters.
+        // The stored parameters that the user chose; the filter itself adds the others.
         let options = match old.id {
             1 | 307 | 32004 | 32015 => parameters.get(..1),
             2 | 3 | 5 | 32000 => parameters.get(..0),
@@ -23,8 +24,8 @@ pub(super) fn adapt(pipeline: &[Filter], target: &Target<'_>) -> Result<Pipeline
         let Some(options) = options else {
             let name = codec::lookup(old.id, |codec| codec.map(codec::Codec::name));
             let message = format!(
-                "the filter {} ({}) cannot be kept for other chunks: name others for this dataset",
-                name.unwrap_or("of this number"),
+                "cannot keep the filter {} ({}) for other chunks: choose other filters for this dataset",
+                name.unwrap_or("without a name"),
                 old.id
             );
             return Err(Error::unsupported(message));

@@ -1,4 +1,5 @@
-//! Packing of a file in place: a new file beside it, compared with it, which then takes its name.
+//! Packing of a file in place: writes a new file in the same folder, compares it with the old one, and
+//! renames it over the old one.
 
 use super::{Input, PackOptions, PackPlan, PackReport, VerifyReport};
 use crate::os;
@@ -10,7 +11,7 @@ use std::fs::Metadata;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A new file, which is deleted unless it gets the name of the old one.
+/// A temporary file, which is deleted when dropped unless it has replaced the old file.
 struct NewFile {
     path: PathBuf,
     kept: bool,
@@ -19,22 +20,23 @@ struct NewFile {
 impl Drop for NewFile {
     fn drop(&mut self) {
         if !self.kept {
-            // The error that led here is the one to report.
+            // An error is ignored: the one that caused the drop is reported.
             drop(std::fs::remove_file(&self.path));
         }
     }
 }
 
-/// Packs a local file in place. The new file is written beside it, read again and compared with it, synced, and
-/// renamed to it; until then the file is as it was. It keeps its permissions, owner and extended attributes where
-/// that is possible; a note names what could not be kept. The file is locked for writers meanwhile.
+/// Packs a local file in place. The new file is written to the same folder, read again and compared with the
+/// old one, synced, and renamed over it; until then the old file is unchanged. Permissions, owner and
+/// extended attributes are kept where that is possible; a note in the report names the others.
+/// Meanwhile the file is locked, so that it cannot be opened for writing.
 ///
-/// `progress` gets the number of bytes copied, and then compared, each time.
+/// `progress` is called with the number of bytes copied, and then compared, since the last call.
 ///
 /// # Errors
-/// Invalid for a file with several names (hard links of the file system), for one of a sharded store, and for
-/// options that make no sense; Changed if the file changed meanwhile; the errors of packing. Then there is no new
-/// file.
+/// Invalid for a file with several names (hard links of the file system), for a file of a sharded store, and
+/// for invalid options; Changed if the file was changed meanwhile; the errors of packing. On an error, the
+/// old file is unchanged.
 pub fn pack_in_place(
     path: &Path,
     opening: &OpenOptions,
@@ -59,7 +61,7 @@ fn pack(
     let metadata = path.metadata().map_err(|error| failed("read the file's metadata", &error))?;
     check(path, &metadata)?;
     output::check_permission(path)?;
-    // A lock does not keep a program from its own file.
+    // The lock does not protect the file from writers in this process.
     check_not_edited(&metadata)?;
     check_unjournalled(path)?;
     check_recovered(path)?;
@@ -68,8 +70,8 @@ fn pack(
     let temporary = output::temporary(&name);
     let input = Input { file: old.clone(), into: String::new() };
     let packing = PackPlan::new(vec![input], PackOptions { replace: true, ..options })?;
-    // Nobody else reads it before it has the permissions of the old one.
-    folder.create(&temporary, 0, 0o600).map_err(|error| failed("make a file beside it", &error))?;
+    // Other users cannot read the new file before it has the permissions of the old one.
+    folder.create(&temporary, 0, 0o600).map_err(|error| failed("create a file in the folder", &error))?;
     let mut new = NewFile { path: folder.path().join(&temporary), kept: false };
     let mut packed = packing.write(&new.path, progress)?;
     let mut reading = OpenOptions { index: crate::index::IndexOption::Never, ..opening.clone() };
@@ -88,7 +90,7 @@ fn pack(
     }
     folder
         .rename(&temporary, (&folder, &name), true)
-        .map_err(|error| failed("give the new file its name", &error))?;
+        .map_err(|error| failed("rename the new file to the old one", &error))?;
     new.kept = true;
     folder.sync();
     Ok((packed, verified))
@@ -98,7 +100,7 @@ fn check(path: &Path, metadata: &Metadata) -> Result<()> {
     if os::names(metadata) > 1 {
         return Err(Error::invalid(format!(
             "cannot pack the file in place: expected one name, got {} (hard links of the file system), of which \
-             only one would lead to the new file; pack it to another file",
+             only one would refer to the new file; pack it to another file",
             os::names(metadata)
         )));
     }
@@ -109,13 +111,14 @@ fn check(path: &Path, metadata: &Metadata) -> Result<()> {
     }
     if store_folder(path).is_dir() {
         return Err(Error::invalid(
-            "cannot pack the file of a sharded store in place; `hyperchunk store pack` makes one file of it",
+            "cannot pack the file of a sharded store in place: use `hyperchunk store pack` to make one file of it",
         ));
     }
     Ok(())
 }
 
-/// Gives the new file the metadata of the old one; returns what was not possible.
+/// Copies owner, permissions and extended attributes of the old file to the new one; returns a note for each
+/// that could not be copied.
 #[cfg(unix)]
 fn keep_metadata(path: &Path, old: &Metadata, new: &std::fs::File) -> Vec<String> {
     use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, fchown};
@@ -126,7 +129,8 @@ fn keep_metadata(path: &Path, old: &Metadata, new: &std::fs::File) -> Vec<String
     {
         notes.push(format!("the owner (user {}, group {}) is not kept: {error}", old.uid(), old.gid()));
     }
-    // After the owner: a change of the owner clears some bits.
+    // The permissions are set after the owner: changing the owner clears the set-user-ID and set-group-ID
+    // bits.
     let mode = std::fs::Permissions::from_mode(old.mode() & 0o7777);
     if let Err(error) = new.set_permissions(mode) {
         notes.push(format!("the permissions are not kept: {error}"));

@@ -1,4 +1,4 @@
-//! Listing of the objects in the sources.
+//! List of the objects in the sources.
 
 use super::{Input, PackOptions};
 use crate::external::to_path;
@@ -14,15 +14,15 @@ const MAX_DEPTH: usize = 1024;
 /// An object of a source.
 #[derive(Debug)]
 pub struct Item {
-    /// The number of its source.
+    /// Index of the source in [`Contents::inputs`].
     pub input: usize,
     /// The object.
     pub object: Object,
-    /// Its dataset, if it is one.
+    /// The object as a dataset, if it is one.
     pub dataset: Option<Dataset>,
-    /// The path by which it was found first, in its source.
+    /// First path in the source by which the object was found.
     pub path: Vec<u8>,
-    /// A group's links, in the order in which they are made.
+    /// Links of a group, in the order in which they are created in the new file.
     pub links: Vec<Link>,
 }
 
@@ -33,20 +33,20 @@ pub struct Contents {
     pub inputs: Vec<Input>,
     /// The objects.
     pub items: Vec<Item>,
-    /// The item of each source's root.
+    /// Item of each source's root group.
     pub roots: Vec<usize>,
-    /// For each source, items by address.
-    places: Vec<HashMap<u64, usize>>,
+    /// Items by address, for each source.
+    addresses: Vec<HashMap<u64, usize>>,
 }
 
 impl Contents {
     /// Lists the objects of all sources.
     ///
     /// # Errors
-    /// Errors of reading them.
+    /// The errors of reading the sources.
     pub fn list(inputs: Vec<Input>) -> Result<Self> {
-        let places = vec![HashMap::new(); inputs.len()];
-        let mut contents = Self { inputs, items: Vec::new(), roots: Vec::new(), places };
+        let addresses = vec![HashMap::new(); inputs.len()];
+        let mut contents = Self { inputs, items: Vec::new(), roots: Vec::new(), addresses };
         for input in 0..contents.inputs.len() {
             let file = contents.inputs[input].file.clone();
             let root = file.root()?;
@@ -60,10 +60,10 @@ impl Contents {
         Ok(contents)
     }
 
-    /// Lists an object of a file, and all objects below it; there is no root.
+    /// Lists an object of a file and all objects below it. [`Contents::roots`] is empty.
     ///
     /// # Errors
-    /// Errors of reading them.
+    /// The errors of reading the objects.
     pub fn list_object(input: Input, object: Object) -> Result<Self> {
         let file = input.file.clone();
         if file.is_remote() {
@@ -72,7 +72,7 @@ impl Contents {
         let path = object.path().unwrap_or("/").as_bytes().to_vec();
         let is_group = object.kind() == ObjectKind::Group;
         let mut contents =
-            Self { inputs: vec![input], items: Vec::new(), roots: Vec::new(), places: vec![HashMap::new()] };
+            Self { inputs: vec![input], items: vec![], roots: vec![], addresses: vec![HashMap::new()] };
         contents.add(0, object, path)?;
         if is_group {
             contents.below(0, &file)?;
@@ -80,16 +80,17 @@ impl Contents {
         Ok(contents)
     }
 
-    /// Collects the listed objects of one source.
+    /// Creates a list from the items of one source.
     pub(crate) fn from_items(inputs: Vec<Input>, items: Vec<Item>) -> Self {
-        let places = items.iter().enumerate().map(|(number, item)| (item.object.address(), number)).collect();
-        Self { inputs, items, roots: Vec::new(), places: vec![places] }
+        let numbered = items.iter().enumerate();
+        let addresses = numbered.map(|(number, item)| (item.object.address(), number)).collect();
+        Self { inputs, items, roots: Vec::new(), addresses: vec![addresses] }
     }
 
     /// Adds all objects that are reachable by hard links from the last item.
     fn below(&mut self, input: usize, file: &File) -> Result<()> {
         let root = self.items.len() - 1;
-        // The groups on the current path, each with the number of its next link.
+        // The groups on the current path, each with the index of its next link.
         let mut open = vec![(root, 0)];
         while let Some((group, next)) = open.last_mut() {
             let item = &self.items[*group];
@@ -99,7 +100,7 @@ impl Contents {
             };
             *next += 1;
             let LinkTarget::Hard(address) = link.target else { continue };
-            if self.places[input].contains_key(&address) {
+            if self.addresses[input].contains_key(&address) {
                 continue;
             }
             let mut path = item.path.clone();
@@ -113,7 +114,7 @@ impl Contents {
             self.add(input, object.named(&shown), path)?;
             if self.items[number].object.kind() == ObjectKind::Group {
                 if open.len() >= MAX_DEPTH {
-                    let message = format!("groups nest deeper than {MAX_DEPTH}");
+                    let message = format!("groups are nested deeper than {MAX_DEPTH} levels");
                     return Err(Error::limit(message).object(shown));
                 }
                 open.push((number, 0));
@@ -137,22 +138,22 @@ impl Contents {
             ObjectKind::Dataset => item.dataset = Some(item.object.dataset()?),
             ObjectKind::Datatype => {}
         }
-        self.places[input].insert(item.object.address(), self.items.len());
+        self.addresses[input].insert(item.object.address(), self.items.len());
         self.items.push(item);
         Ok(())
     }
 
     /// Returns the item at an address of a source.
     pub fn find(&self, input: usize, address: u64) -> Option<usize> {
-        self.places.get(input)?.get(&address).copied()
+        self.addresses.get(input)?.get(&address).copied()
     }
 
-    /// Iterates over the objects of a source, with their addresses, in no order.
+    /// Iterates over addresses and items of a source's objects, in no defined order.
     pub fn input_objects(&self, input: usize) -> impl Iterator<Item = (u64, usize)> + '_ {
-        self.places.get(input).into_iter().flatten().map(|(address, item)| (*address, *item))
+        self.addresses.get(input).into_iter().flatten().map(|(address, item)| (*address, *item))
     }
 
-    /// Finds the datasets at a path, either of a source or of the new file.
+    /// Finds the datasets at a path of any source or of the new file.
     pub(crate) fn at_path(&self, path: &str) -> Result<Vec<usize>> {
         let path = path.trim_matches('/');
         let mut found = Vec::new();
@@ -171,27 +172,27 @@ impl Contents {
         Ok(found)
     }
 
-    /// Returns the path in the new file for an absolute path of a source, if it changes.
+    /// Returns the path in the new file for an absolute path of a source; `None` if it does not change.
     pub(crate) fn moved(&self, input: usize, path: &[u8]) -> Option<Vec<u8>> {
         let into = self.inputs[input].into.trim_matches('/');
         (path.starts_with(b"/") && !into.is_empty())
             .then(|| [b"/".as_slice(), into.as_bytes(), if path == b"/" { b"" } else { path }].concat())
     }
 
-    /// Checks that no source was written to since it was opened.
+    /// Checks that no source has changed since it was opened.
     pub(crate) fn check_unchanged(&self) -> Result<()> {
         self.inputs.iter().try_for_each(|input| input.file.check_unchanged())
     }
 
-    /// Checks that the new file does not replace a source, nor a file that a source names: one of virtual sources, of raw
-    /// data, or of external links, which it would then name itself.
+    /// Checks that the new file replaces neither a source nor a file to which a source refers: the new file
+    /// would refer to itself. Such files have virtual sources or raw data, or are targets of external links.
     pub(crate) fn check_not_a_source(&self, path: &Path) -> Result<()> {
         let same = |input: &&Input| {
             !input.file.is_remote() && input.file.path().is_some_and(|input| same_file(input, path))
         };
         match self.inputs.iter().find(same) {
             Some(_) => {
-                let message = "the new file is one of the files that are packed";
+                let message = "cannot replace one of the files to be packed; name another output";
                 Err(Error::new(ErrorKind::Invalid, message).file(path.display()))
             }
             None => self.check_not_named(path),
@@ -206,7 +207,7 @@ impl Contents {
             let folder = self.inputs[item.input].file.located().and_then(Path::parent);
             let Some(folder) = folder.filter(|_| !self.inputs[item.input].file.is_remote()) else { continue };
             let found = named_files(item).into_iter().find(|name| {
-                // An absolute name replaces the folder.
+                // If `name` is absolute, `join` ignores the folder.
                 to_path(name).is_ok_and(|name| same_file(&folder.join(name), path))
             });
             if let Some(name) = found {
@@ -220,13 +221,13 @@ impl Contents {
         Ok(())
     }
 
-    /// Nor of one that was read through them.
+    /// Checks that the new file does not replace a file that was read through a source.
     pub(crate) fn check_unread(&self, path: &Path) -> Result<()> {
         self.inputs.iter().try_for_each(|input| input.file.check_unread(path))
     }
 
-    /// Returns the size of the user block that a single source has. Arrow's part at the start of a dual
-    /// file is not kept: it describes that file only.
+    /// Returns the size of the user block of a single source; `None` if there is none to keep. The Arrow part
+    /// at the start of a dual file is not kept: its offsets are valid in that file only.
     pub(crate) fn user_block(&self) -> Option<u64> {
         let [input] = &self.inputs[..] else { return None };
         let base = input.file.superblock().base;
@@ -236,14 +237,14 @@ impl Contents {
         plain.then_some(base)
     }
 
-    /// Returns notes for the user.
+    /// Returns notes for the user. `user_block` is true if the new file has the source's user block.
     pub(crate) fn notes(&self, options: &PackOptions, user_block: bool) -> Vec<String> {
         let mut notes = Vec::new();
         for input in self.inputs.iter().filter(|_| !user_block) {
             let base = input.file.superblock().base;
             if base > 0 {
                 let name = input.file.path().map_or_else(String::new, |path| path.display().to_string());
-                notes.push(format!("the user block of {name} ({base} bytes) is left out"));
+                notes.push(format!("the user block of {name} ({base} bytes) is omitted"));
             }
         }
         let external =
@@ -254,10 +255,10 @@ impl Contents {
         };
         let datasets = self.items.iter().filter_map(|item| item.dataset.as_ref()).filter(elsewhere).count();
         if links > 0 {
-            notes.push(format!("{links} links lead to other files: they are kept as they are"));
+            notes.push(format!("{links} links refer to other files: they are copied unchanged"));
         }
         if datasets > 0 && !options.embed {
-            let what = "lie in other files or datasets: they are kept as they are (--embed stores them)";
+            let what = "are in other files or datasets: they are not copied (--embed copies them)";
             notes.push(format!("the data of {datasets} datasets {what}"));
         }
         notes

@@ -12,32 +12,33 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Limit on the objects named of which references became null.
+/// Maximum number of target objects recorded for references that became null.
 const MAX_LOST_TARGETS: usize = 20;
 
 /// Handling of references to objects that are not copied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outside {
-    /// They get the undefined address.
+    /// Replaces their address by the undefined address.
     Undefined,
-    /// They become null.
+    /// Replaces them by null references.
     Null,
-    /// They stay: the copy is in the same file.
+    /// Keeps them: the copy is in the same file.
     Stays,
 }
 
 /// The objects of the new file, by item.
 #[derive(Debug)]
 pub struct CreatedObjects {
-    /// The object of each item, if there is one.
+    /// New object of each item; `None` if it is not created.
     pub nodes: Vec<Option<NodeId>>,
-    /// The dataset of each item, if it is one.
+    /// New dataset of each item; `None` if it is no dataset or not created.
     pub datasets: Vec<Option<DatasetWriter>>,
+    /// Number of attributes that were created.
     pub(super) attributes: u64,
     pub(crate) outside: Outside,
     /// Number of references that became null.
     pub(super) lost: AtomicU64,
-    /// Addresses of the objects that these are of: the first ones.
+    /// Addresses of the first [`MAX_LOST_TARGETS`] objects to which these references pointed.
     lost_targets: Mutex<BTreeSet<u64>>,
 }
 
@@ -54,8 +55,8 @@ impl CreatedObjects {
         }
     }
 
-    /// Returns the number of references that became null since the last call, and the addresses of the first objects
-    /// that they are of.
+    /// Returns the number of references that became null since the last call, and the addresses of the first
+    /// objects to which they pointed.
     pub(crate) fn take_lost(&self) -> (u64, BTreeSet<u64>) {
         let mut targets = self.lost_targets.lock().unwrap_or_else(PoisonError::into_inner);
         (self.lost.swap(0, Ordering::Relaxed), std::mem::take(&mut targets))
@@ -63,10 +64,11 @@ impl CreatedObjects {
 
     fn node(&self, item: usize) -> Result<NodeId> {
         let node = self.nodes.get(item).copied().flatten();
-        node.ok_or_else(|| Error::invalid("an object that was not made"))
+        node.ok_or_else(|| Error::invalid("the object has not been created in the new file"))
     }
 
-    /// Returns the address in the new file of an object, given its address in a source; 0 for null references.
+    /// Returns the address in the new file of the object that has address `old` in a source. For a missing
+    /// object, `None`, or 0 if references to it become null.
     pub fn address(
         &self,
         packing: &PackPlan,
@@ -86,7 +88,8 @@ impl CreatedObjects {
         Ok(found)
     }
 
-    /// Does the same; `None` if the new file has no such object.
+    /// Returns the address in the new file of the object that has address `old` in a source; `None` if it is
+    /// missing.
     fn object_address(
         &self,
         packing: &PackPlan,
@@ -103,14 +106,14 @@ impl CreatedObjects {
     }
 }
 
-/// Makes all objects, their links and attributes.
+/// Creates all objects, their links and attributes.
 pub(super) fn make(packing: &PackPlan, writer: &Writer) -> Result<CreatedObjects> {
     let mut made = CreatedObjects::new(packing.contents.items.len());
     make_in(packing, writer, &mut made)?;
     Ok(made)
 }
 
-/// Makes all objects, their links and attributes, and adds them to a list.
+/// Creates all objects, their links and attributes, and adds the objects to `made`.
 pub(super) fn make_in(packing: &PackPlan, writer: &Writer, made: &mut CreatedObjects) -> Result<()> {
     let contents = &packing.contents;
     let mut roots = HashMap::new();
@@ -131,7 +134,7 @@ pub(super) fn make_in(packing: &PackPlan, writer: &Writer, made: &mut CreatedObj
                 let datatype = Translation::new(&item.object.datatype()?, sizes).map_err(named)?.datatype;
                 writer.commit_datatype(NodeId::ROOT, b"", datatype).map_err(named)?
             }
-            // Datasets may use committed datatypes that come later.
+            // Datasets are created later, as they may use any committed datatype.
             ObjectKind::Dataset => continue,
         };
         made.nodes[number] = Some(node);
@@ -155,12 +158,12 @@ pub(super) fn make_in(packing: &PackPlan, writer: &Writer, made: &mut CreatedObj
     Ok(())
 }
 
-/// Returns whether the order of the item's attributes is tracked.
+/// Returns whether the creation order of the item's attributes is tracked.
 pub fn tracked(item: &Item) -> bool {
     item.object.header().attribute_order_tracked
 }
 
-/// Makes or finds the group that a source's root group becomes.
+/// Creates or finds the group of the new file to which a source's root group is copied.
 fn root(
     packing: &PackPlan,
     writer: &Writer,
@@ -175,12 +178,12 @@ fn root(
     if names.is_empty() && tracked {
         writer.track_root_order(true)?;
     }
-    for (place, name) in names.iter().enumerate() {
+    for (depth, name) in names.iter().enumerate() {
         path.extend([b"/", name.as_bytes()].concat());
         node = match roots.get(&path) {
             Some(node) => *node,
             None => {
-                let last = place + 1 == names.len();
+                let last = depth + 1 == names.len();
                 let made = writer.create_group(node, name.as_bytes(), tracked && last)?;
                 roots.insert(path.clone(), made);
                 made
@@ -190,7 +193,7 @@ fn root(
     Ok(node)
 }
 
-/// Makes the dataset of an item as planned, without its data and without a name.
+/// Creates the dataset of an item as planned, without data and without a link.
 pub fn make_dataset(
     packing: &PackPlan,
     writer: &Writer,
@@ -198,7 +201,7 @@ pub fn make_dataset(
     number: usize,
     track_order: bool,
 ) -> Result<DatasetWriter> {
-    let none = || Error::invalid("a dataset without a plan");
+    let none = || Error::invalid("the dataset has not been planned");
     let item = packing.contents.items.get(number).ok_or_else(none)?;
     let plan = packing.plans.get(number).and_then(Option::as_ref).ok_or_else(none)?;
     let dataset = item.dataset.as_ref().ok_or_else(none)?;
@@ -243,7 +246,8 @@ fn links(
         let target = match &link.target {
             LinkTarget::Hard(old) => {
                 let to = contents.find(item.input, *old).and_then(|to| made.node(to).ok());
-                NewLink::Hard(to.ok_or_else(|| item.object.name(Error::corrupt("a link to nothing")))?)
+                let missing = || Error::corrupt(format!("the target of the link {} is missing", link.name));
+                NewLink::Hard(to.ok_or_else(|| item.object.name(missing()))?)
             }
             LinkTarget::Soft(path) => {
                 let moved = contents.moved(item.input, path.as_bytes());
@@ -281,7 +285,7 @@ fn attributes(
                 other.datatype == new.datatype && other.dataspace == new.dataspace && other.data == new.data;
             if !same {
                 return Err(Error::invalid(format!(
-                    "attribute {} has another value in another file that goes to the same group",
+                    "cannot merge the files into one group: they have different values of the attribute {}",
                     new.name
                 )));
             }
@@ -293,8 +297,8 @@ fn attributes(
     Ok(count)
 }
 
-/// Translates an attribute of an item for the new file, including its references. With `detaches`, a list
-/// of dimension scales loses the missing ones.
+/// Translates an attribute of an item for the new file, including its references. With `detaches`, missing
+/// dimension scales are removed from the attribute `DIMENSION_LIST`.
 pub fn attribute(
     packing: &PackPlan,
     writer: &Writer,

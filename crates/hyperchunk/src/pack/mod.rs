@@ -1,11 +1,11 @@
-//! Packing: copies one or several files into a new one, with another layout, other chunks or other
+//! Packing: copies one or several files to a new file, with another layout, other chunks or other
 //! compression.
 //!
-//! A pack is **list → plan → make → copy → commit**. The objects of the sources are listed with their
-//! links. A plan says for each dataset how it will be stored. Groups, links, attributes and datasets are
-//! made in a [`Writer`](crate::write::Writer). Then all threads copy data; chunks that do not change are
-//! not decoded. References and sequences are rewritten to the new addresses of their objects. Anything that
-//! cannot be copied is an error, before the new file has its name.
+//! The steps are **list → plan → make → copy → commit**. The objects of the sources are listed with their
+//! links. A plan defines for each dataset how it will be stored. Groups, links, attributes and datasets are
+//! created in a [`Writer`](crate::write::Writer). Then all threads copy data; chunks that do not change are
+//! not decoded. References and variable-length sequences get the new addresses of their objects. Anything
+//! that cannot be copied is an error, and then the new file is not created.
 
 pub(crate) mod copy;
 mod data;
@@ -40,8 +40,8 @@ use std::sync::Arc;
 pub struct Input {
     /// The file.
     pub file: File,
-    /// The group of the new file that its root group becomes: names with `/` between them; empty for the
-    /// root group. Files that go to the same group are merged.
+    /// Path of the group in the new file to which the file's root group is copied; empty for the root group.
+    /// Files with the same path are merged.
     pub into: String,
 }
 
@@ -49,31 +49,31 @@ pub struct Input {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct PackOptions {
-    /// The oldest release of HDF5 that must be able to read the new file; `None` for the oldest that can.
+    /// Oldest release of HDF5 that must be able to read the new file; `None` for the oldest that can.
     pub oldest: Option<LibVersion>,
     /// Number of threads that copy; 0 for the number of processors.
     pub threads: usize,
-    /// Time at which data must have reached the disk.
+    /// When data are synced to disk.
     pub sync: Sync,
-    /// True to put all structure at the start of the file, in one piece.
+    /// True to store all structure contiguously at the start of the file.
     pub cloud: bool,
     /// True if an existing file may be replaced.
     pub replace: bool,
-    /// True to store data of other files in the new one: external raw data, and virtual datasets as plain
-    /// ones.
+    /// True to copy the data of other files into the new one: external raw data, and the values of virtual
+    /// datasets, which become ordinary datasets.
     pub embed: bool,
-    /// Chunking of datasets that no rule names.
+    /// Chunking of datasets without a rule.
     pub chunks: Chunking,
-    /// Chunking by dataset: the last rule that names a dataset counts.
+    /// Chunking by dataset path. The last rule for a dataset applies.
     pub chunk_rules: Vec<(String, Chunking)>,
-    /// Compression of datasets that no rule names.
+    /// Compression of datasets without a rule.
     pub filters: Filtering,
-    /// Compression by dataset: the last rule that names a dataset counts.
+    /// Compression by dataset path. The last rule for a dataset applies.
     pub filter_rules: Vec<(String, Filtering)>,
-    /// Approximate number of bytes of data held in memory at a time.
+    /// Approximate maximum number of bytes of data in memory at a time.
     pub memory: u64,
-    /// Number of bytes before the new file's superblock; `None` to copy the source's user block, if there
-    /// is one source and `cloud` is off.
+    /// Size of the new file's user block in bytes; `None` to copy the source's user block, if there is one
+    /// source and `cloud` is off.
     pub user_block: Option<u64>,
     /// As [`CreateOptions::lasting`].
     pub lasting: bool,
@@ -107,11 +107,11 @@ impl Default for PackOptions {
 pub enum Chunking {
     /// Unchanged.
     Keep,
-    /// Chunks of about a megabyte, if the dataset is not small.
+    /// Chunks of at most 1 MiB; a small dataset keeps its chunks, if it has any.
     Auto,
-    /// Chunks of this extent, or of the dataset's where that is smaller.
+    /// Chunks of this extent, limited to the dataset's maximum extent.
     Shape(Vec<u64>),
-    /// Contiguous.
+    /// Contiguous storage.
     Contiguous,
 }
 
@@ -122,8 +122,8 @@ pub enum Filtering {
     Keep,
     /// Uncompressed.
     None,
-    /// By a preset ([`crate::codec::PRESETS`]), if the dataset is not small and its elements are stored in
-    /// it, not in the heap.
+    /// A preset ([`crate::codec::PRESETS`]). It does not apply to small datasets that are not chunked, nor to
+    /// datasets of references or variable-length elements.
     Preset(&'static str),
 }
 
@@ -141,20 +141,20 @@ pub struct PackReport {
     pub attributes: u64,
     /// Number of chunks that were copied without decoding.
     pub chunks_copied: u64,
-    /// Number of chunks that were decoded and encoded again, and of pieces of data that were read and
-    /// written.
+    /// Number of chunks that were decoded and encoded again, plus the number of selections whose elements
+    /// were read and written.
     pub chunks_rewritten: u64,
-    /// The size of the new file, in bytes.
+    /// Size of the new file in bytes.
     pub size: u64,
-    /// The oldest release of HDF5 that can read it.
+    /// Oldest release of HDF5 that can read the new file.
     pub oldest: LibVersion,
-    /// The size of its first page, if that holds all structure.
+    /// Size of the first page, if it holds all structure.
     pub page: Option<u64>,
     /// Notes for the user: omitted parts, and references to other files.
     pub notes: Vec<String>,
 }
 
-/// A planned pack.
+/// Plan of a packing: the objects of the sources, and how each dataset will be stored.
 #[derive(Debug)]
 pub struct PackPlan {
     #[doc(hidden)]
@@ -171,11 +171,11 @@ impl PackPlan {
     /// Lists the objects in the sources, and plans how they will be stored.
     ///
     /// # Errors
-    /// The errors of reading the sources; Unsupported for content that cannot be copied; Invalid for rules
-    /// that name no dataset or make no sense, and for names that come twice.
+    /// The errors of reading the sources; Unsupported for content that cannot be copied; Invalid for an empty
+    /// list of sources, and for rules whose dataset is missing or which do not fit their dataset.
     pub fn new(inputs: Vec<Input>, options: PackOptions) -> Result<Self> {
         if inputs.is_empty() {
-            return Err(Error::invalid("nothing to pack"));
+            return Err(Error::invalid("nothing to pack: expected at least one file"));
         }
         let contents = Contents::list(inputs)?;
         let (plans, needed) = plan::plan(&contents, &options)?;
@@ -192,11 +192,11 @@ impl PackPlan {
         self.plans.iter().flatten().fold(0, |sum, plan| sum.saturating_add(plan.bytes))
     }
 
-    /// Makes the new file. `progress` gets the number of bytes of [`PackPlan::total`] that were copied, a
-    /// part at a time.
+    /// Writes the new file. `progress` is called with the number of bytes, of [`PackPlan::total`], that were
+    /// copied since the last call.
     ///
     /// # Errors
-    /// The errors of reading the sources and of writing; then there is no new file.
+    /// The errors of reading the sources and of writing; then no new file is created.
     pub fn write(&self, path: &Path, progress: &(dyn Fn(u64) + std::marker::Sync)) -> Result<PackReport> {
         self.contents.check_not_a_source(path)?;
         let options = self.create_options()?;
@@ -205,14 +205,14 @@ impl PackPlan {
         let packed = Writer::create_in(Arc::<LocalSink>::clone(&sink), Some(&name), &options)
             .and_then(|writer| self.fill(&writer, Some(path), progress));
         if packed.is_err() {
-            // The first error is the one to report.
+            // An error of `discard` is ignored: the first error is reported.
             drop(sink.discard());
         }
         packed
     }
 
-    /// Makes the new file at a URL: an object of a store, sent part by part while it is made, without a
-    /// local copy. The object appears when all of it is sent.
+    /// Writes the new file as an object of an object store, by multipart upload and without a local copy. The
+    /// object exists once the upload is complete.
     ///
     /// # Errors
     /// As [`PackPlan::write`], and [`Writer::create_url`].
@@ -225,7 +225,7 @@ impl PackPlan {
         let writer = Writer::create_url(url, &self.create_options()?, remote)?;
         let packed = self.fill(&writer, None, progress);
         if packed.is_err() {
-            // The first error is the one to report.
+            // An error of `discard` is ignored: the first error is reported.
             drop(writer.discard());
         }
         packed
@@ -247,7 +247,7 @@ impl PackPlan {
         Ok(options)
     }
 
-    /// Makes the new file in a sink.
+    /// Writes the new file to a sink.
     ///
     /// # Errors
     /// As [`PackPlan::write`].
@@ -260,7 +260,7 @@ impl PackPlan {
         self.fill(&Writer::create_in(sink, name, &self.create_options()?)?, None, progress)
     }
 
-    /// `path` is what the new file will replace.
+    /// Writes objects and data, and closes the file. `path` is the new file's final path.
     fn fill(
         &self,
         writer: &Writer,
@@ -284,8 +284,8 @@ impl PackPlan {
             datasets: count(ObjectKind::Dataset),
             datatypes: count(ObjectKind::Datatype),
             attributes: made.attributes,
-            chunks_copied: copied.as_they_are,
-            chunks_rewritten: copied.anew,
+            chunks_copied: copied.copied_chunks,
+            chunks_rewritten: copied.rewritten,
             size: writer.size(),
             oldest: self.oldest,
             page: match writer.options().layout {
@@ -298,7 +298,7 @@ impl PackPlan {
         })
     }
 
-    /// Returns the size of the user block to copy from the source, if there is one to keep.
+    /// Returns the size of the source's user block; `None` if there is none to copy.
     pub(crate) fn user_block(&self) -> Option<u64> {
         if self.options.cloud {
             return None;
@@ -326,7 +326,7 @@ impl PackPlan {
     /// each attribute and dataset. `progress` is as in [`PackPlan::write`].
     ///
     /// # Errors
-    /// Corrupt with the name of the first object that differs; the errors of reading.
+    /// Corrupt with the name of an object that differs; the errors of reading.
     pub fn verify(&self, new: &File, progress: &(dyn Fn(u64) + std::marker::Sync)) -> Result<VerifyReport> {
         verify::verify(self, new, progress)
     }

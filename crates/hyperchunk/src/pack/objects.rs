@@ -1,4 +1,4 @@
-//! Copies of objects into a file that is written or edited.
+//! Copying of objects into a file that is open for writing.
 
 use super::list::Contents;
 use super::make::{self, CreatedObjects, Outside};
@@ -22,21 +22,22 @@ pub struct ObjectsReport {
     pub attributes: u64,
     /// Number of chunks that were copied without decoding.
     pub chunks_copied: u64,
-    /// Number of pieces of data that were read and written.
+    /// Number of chunks that were encoded again, plus the number of selections whose elements were read and
+    /// written.
     pub pieces_rewritten: u64,
-    /// Number of references to objects outside of the copy, which are null in it.
+    /// Number of references that became null in the copy, as they refer to objects that were not copied.
     pub null_references: u64,
-    /// Notes for the user: data in other files.
+    /// Notes for the user about links and data that refer to other files.
     pub notes: Vec<String>,
 }
 
-/// Copies an object, and all objects below it, to a place whose name must not exist. Stored chunks are copied
-/// without decoding. References from copied objects to copied objects lead to the copies. References to other
-/// objects stay if `source` is of the writer's own file (`is_own`); otherwise they become null.
+/// Copies an object and all objects below it, and links the copy at `place`, where no link may exist. Stored
+/// chunks are copied without decoding. References to copied objects refer to the copies. References to other
+/// objects are kept if `source` is in the writer's own file (`is_own`); otherwise they become null.
 ///
 /// # Errors
-/// The errors of reading the source and of writing; Unsupported for contents that cannot be copied. The writer
-/// then has objects without a link, and should be discarded.
+/// The errors of reading the source and of writing; Unsupported for content that cannot be copied. After an
+/// error, the writer has objects without a link, and should be discarded.
 pub fn copy_object(
     source: &Object,
     writer: &Writer,
@@ -48,7 +49,8 @@ pub fn copy_object(
     let contents = Contents::list_object(Input { file, into: String::new() }, source.clone())?;
     let (plans, oldest) = plan::plan(&contents, options)?;
     if oldest > writer.options().newest.max(writer.options().oldest) {
-        return Err(source.name(Error::unsupported("contents that need a newer format than the file's")));
+        let message = "cannot copy the object: it needs a newer version of the format than the file has";
+        return Err(source.name(Error::unsupported(message)));
     }
     let packing = PackPlan { contents, plans, options: options.clone(), oldest };
     let mut made = CreatedObjects::new(packing.contents.items.len());
@@ -57,7 +59,7 @@ pub fn copy_object(
     let copied = copy::copy(&packing, writer, &made, &|_| ())?;
     packing.contents.check_unchanged()?;
     let first = made.nodes.first().copied().flatten();
-    let first = first.ok_or_else(|| Error::invalid("an object that was not made"))?;
+    let first = first.ok_or_else(|| Error::invalid("the object has not been created in the new file"))?;
     writer.link(place.group, place.name.as_bytes(), NewLink::Hard(first))?;
     let count = |kind| packing.contents.items.iter().filter(|item| item.object.kind() == kind).count();
     Ok(ObjectsReport {
@@ -65,8 +67,8 @@ pub fn copy_object(
         datasets: count(ObjectKind::Dataset),
         datatypes: count(ObjectKind::Datatype),
         attributes: made.attributes,
-        chunks_copied: copied.as_they_are,
-        pieces_rewritten: copied.anew,
+        chunks_copied: copied.copied_chunks,
+        pieces_rewritten: copied.rewritten,
         null_references: made.lost.load(Ordering::Relaxed),
         notes: packing.contents.notes(&packing.options, true),
     })

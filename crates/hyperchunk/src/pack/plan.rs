@@ -32,7 +32,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Returns the oldest release that knows its layout.
+    /// Returns the oldest release of HDF5 that supports the layout.
     pub fn oldest(&self) -> LibVersion {
         match &self.layout {
             NewLayout::Chunked(chunk) => {
@@ -49,13 +49,13 @@ impl Plan {
 /// Way of copying a dataset's data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CopyMethod {
-    /// No data, or data that stay in other files.
+    /// Nothing to copy: there are no data, or they stay in other files.
     Nothing,
-    /// Chunks as they are stored.
+    /// Copies chunks in their stored form.
     Stored,
-    /// Chunks of the same extent with other filters.
+    /// Decodes chunks and encodes them with other filters; their extent stays the same.
     Recoded,
-    /// Elements.
+    /// Reads and writes elements.
     Elements,
 }
 
@@ -94,24 +94,24 @@ pub(super) fn plan(contents: &Contents, options: &PackOptions) -> Result<(Vec<Op
     Ok((plans, oldest))
 }
 
-/// Returns the oldest release that has a type.
+/// Returns the oldest release of HDF5 that supports a datatype.
 pub fn needed(datatype: &Datatype) -> Result<LibVersion> {
-    let ages = [LibVersion::V18, LibVersion::V110];
-    let able = |age: &LibVersion| message::datatype::encode(datatype, *age).is_ok();
-    match ages.into_iter().find(able) {
-        Some(age) => Ok(age),
+    let versions = [LibVersion::V18, LibVersion::V110];
+    let is_supported = |version: &LibVersion| message::datatype::encode(datatype, *version).is_ok();
+    match versions.into_iter().find(is_supported) {
+        Some(version) => Ok(version),
         None => message::datatype::encode(datatype, LibVersion::V200).map(|_| LibVersion::V200),
     }
 }
 
-/// Returns the rule of each item that rules name, by any path to it: the last rule that names an item
-/// counts.
+/// Returns the rule for each item that has one. A rule may use any path to an item; the last rule for it
+/// applies.
 fn rules_by_item<'o, T>(contents: &Contents, rules: &'o [(String, T)]) -> Result<HashMap<usize, &'o T>> {
     let mut ruled = HashMap::new();
     for (path, rule) in rules {
         let found = contents.at_path(path)?;
         if found.is_empty() {
-            return Err(Error::invalid("a rule names it, but there is no such dataset").object(path));
+            return Err(Error::invalid("cannot apply a rule: there is no such dataset").object(path));
         }
         ruled.extend(found.into_iter().map(|item| (item, rule)));
     }
@@ -140,14 +140,14 @@ pub fn dataset_plan(
     if !embed && !dataset.external().is_empty() {
         return Ok(elsewhere(header, NewLayout::External(dataset.external().to_vec())));
     }
-    // The blocks of a store are not copied: they are read here, since the new file has no folder of logs.
+    // A dataset of a sharded store is copied by its values: the new file has no folder with the store's logs.
     let embed = embed || dataset.store().is_some() || Marker::from_dataset(dataset).is_some();
     if !embed && matches!(dataset.layout(), Layout::Virtual { .. }) {
         return Ok(elsewhere(header, NewLayout::Virtual(mappings(contents, item.input, dataset))));
     }
     let mut dataspace = header;
     if let Dataspace::Simple { dims, max } = &mut dataspace {
-        // The extent of a virtual dataset is its sources' current one.
+        // The extent of a virtual dataset depends on its sources and may differ from the header's.
         *dims = dataset.dims().to_vec();
         for (dim, max) in dims.iter().zip(max) {
             *max = max.map(|max| max.max(*dim));
@@ -157,7 +157,8 @@ pub fn dataset_plan(
     let (chunking, filtering) =
         if live { (&Chunking::Keep, &Filtering::Keep) } else { (chunking, filtering) };
     let size = translation.datatype.size;
-    let bytes = dataset.elements()?.checked_mul(size).ok_or_else(|| Error::limit("more than 2^64 bytes"))?;
+    let too_large = || Error::limit("the dataset has more than 2^64 - 1 bytes");
+    let bytes = dataset.elements()?.checked_mul(size).ok_or_else(too_large)?;
     let chunk = choose_chunk(dataset, &dataspace, &translation, chunking, filtering, bytes)?;
     if let Dataspace::Simple { dims, max } = &mut dataspace
         && chunk.is_none()
@@ -175,7 +176,7 @@ pub fn dataset_plan(
     let same_chunk = dataset.chunked().is_some_and(|chunked| chunked.dims == chunk);
     let pipeline = match filtering {
         Filtering::None => Pipeline::new(),
-        // Handles and addresses do not compress, and the data they refer to are not in the chunks.
+        // Heap handles and addresses do not compress, and the data that they refer to are not in the chunks.
         Filtering::Preset(preset) if translation.is_copy() => codec::preset(preset, &target)?,
         _ if same_chunk && translation.datatype == *dataset.datatype() => dataset.pipeline().to_vec(),
         _ => filters::adapt(dataset.pipeline(), &target)?,
@@ -188,12 +189,12 @@ pub fn dataset_plan(
         false => CopyMethod::Elements,
     };
     if live && how == CopyMethod::Elements {
-        return Err(Error::unsupported("a live dataset whose elements would have to be evaluated"));
+        return Err(Error::unsupported("cannot copy the live dataset: its values would have to be computed"));
     }
     Ok(Plan { translation, dataspace, layout: NewLayout::Chunked(chunk), pipeline, how, bytes })
 }
 
-/// Chooses the extent of the chunks; `None` for no chunks.
+/// Chooses the extent of the chunks; `None` for a dataset that is not chunked.
 fn choose_chunk(
     dataset: &Dataset,
     dataspace: &Dataspace,
@@ -221,23 +222,25 @@ fn choose_chunk(
         Chunking::Keep if matches!(filtering, Filtering::Preset(_)) && translation.is_copy() && !small => {
             Some(good_chunk(dims, size))
         }
-        // Contiguous data cannot grow.
+        // A virtual dataset that can grow becomes chunked, as contiguous data cannot grow.
         Chunking::Keep => (virtual_source && grows).then(|| good_chunk(dims, size)),
         Chunking::Auto if small => old,
         Chunking::Auto => Some(clipped(good_chunk(dims, size))),
         Chunking::Contiguous if grows && old.is_some() => {
-            return Err(Error::invalid("a dataset that can grow needs chunks"));
+            let message = "cannot store the dataset contiguously: a dataset that can grow needs chunks";
+            return Err(Error::invalid(message));
         }
         Chunking::Contiguous => None,
         Chunking::Shape(shape) if shape.len() != dims.len() || shape.contains(&0) => {
-            let message = format!("chunks of {shape:?} for a dataset of {} dimensions", dims.len());
+            let message =
+                format!("invalid chunk shape {shape:?}: expected {} extents of at least 1", dims.len());
             return Err(Error::invalid(message));
         }
         Chunking::Shape(shape) => Some(clipped(shape.clone())),
     })
 }
 
-/// Returns whether no data were ever written to it.
+/// Returns whether no data were ever written to the dataset.
 pub fn is_empty(dataset: &Dataset) -> Result<bool> {
     Ok(match dataset.layout() {
         _ if !dataset.external().is_empty() => false,
@@ -263,7 +266,7 @@ pub(super) fn mappings(contents: &Contents, input: usize, dataset: &Dataset) -> 
             && let Some(first) = mapping.dataset.parts.first_mut()
             && !first.as_bytes().starts_with(b"/")
         {
-            // Names of the root group's datasets are also written without a slash.
+            // Paths without a leading slash start at the root group, too.
             *first = Name::from(&*[&moved, b"/".as_slice(), first.as_bytes()].concat());
         }
     }

@@ -1,18 +1,19 @@
-//! Chunk shapes, and boxes of chunks in which data are written.
+//! Choice of chunk shapes, and division of the chunk grid into boxes that are copied at a time.
 
 use hyperchunk_format::select::{Axis, Selection};
 use std::collections::BTreeSet;
 
-/// Target size of a chunk in bytes: the default chunk cache of libhdf5, of all releases, holds it.
+/// Maximum size in bytes of a chosen chunk. It fits into the default chunk cache of all releases of libhdf5.
 const TARGET_CHUNK_BYTES: u64 = 1 << 20;
 
-/// Returns a good chunk shape for a dataset of this extent.
+/// Returns a chunk shape for a dataset of extent `dims` with elements of `size` bytes: halves the longest
+/// axis until the chunk has at most [`TARGET_CHUNK_BYTES`].
 pub fn good_chunk(dims: &[u64], size: u64) -> Vec<u64> {
-    // An axis of length 0 will grow.
+    // An axis of length 0 is expected to grow.
     let mut chunk: Vec<u64> = dims.iter().map(|dim| if *dim == 0 { 1024 } else { *dim }).collect();
     let most = (TARGET_CHUNK_BYTES / size.max(1)).max(1);
     while chunk.iter().fold(1, |product: u64, dim| product.saturating_mul(*dim)) > most {
-        // The longest axis; the slowest of several.
+        // The longest axis; of several, the slowest varying.
         let longest = chunk.iter_mut().rev().max_by_key(|dim| **dim);
         match longest {
             Some(dim) if *dim > 1 => *dim = dim.div_ceil(2),
@@ -22,20 +23,22 @@ pub fn good_chunk(dims: &[u64], size: u64) -> Vec<u64> {
     chunk
 }
 
-/// A grid of chunks, cut into boxes of whole chunks that follow each other in row-major order.
+/// A grid of chunks, divided into boxes of whole chunks. The chunks of a box are consecutive in row-major
+/// order.
 #[derive(Debug)]
 pub(super) struct ChunkGroups {
     dims: Vec<u64>,
     chunk: Vec<u64>,
     grid: Vec<u64>,
-    /// Axes before this one are traversed chunk by chunk; the ones after it are whole.
+    /// Axis along which boxes are divided: along the axes before it they have one chunk, along those after it
+    /// all.
     axis: usize,
-    /// Number of chunks of a box along that axis.
+    /// Number of chunks of a box along `axis`.
     step: u64,
 }
 
 impl ChunkGroups {
-    /// Cuts the grid into boxes of at most `budget` chunks, but at least one.
+    /// Divides the grid into boxes of at most `budget` chunks, and at least one.
     pub(super) fn new(dims: &[u64], chunk: &[u64], budget: u64) -> Self {
         let grid: Vec<u64> =
             dims.iter().zip(chunk).map(|(dim, chunk)| dim.div_ceil((*chunk).max(1))).collect();
@@ -51,7 +54,7 @@ impl ChunkGroups {
         Self { dims: dims.to_vec(), chunk: chunk.to_vec(), grid, axis, step }
     }
 
-    /// Returns the number of boxes along each traversed axis.
+    /// Returns the number of boxes along each axis up to `axis`.
     fn counts(&self) -> Vec<u64> {
         let walked = self.grid.iter().take(self.axis).copied();
         walked.chain(self.grid.get(self.axis).map(|count| count.div_ceil(self.step))).collect()
@@ -64,31 +67,32 @@ impl ChunkGroups {
         std::iter::from_fn(move || {
             let key = next.take()?;
             let mut after = key.clone();
-            for (place, count) in counts.iter().enumerate().rev() {
-                after[place] += 1;
-                if after[place] < *count {
+            for (axis, count) in counts.iter().enumerate().rev() {
+                after[axis] += 1;
+                if after[axis] < *count {
                     next = Some(after);
                     break;
                 }
-                after[place] = 0;
+                after[axis] = 0;
             }
             Some(key)
         })
     }
 
-    /// Returns the boxes that chunks of another grid, of extent `other`, overlap.
+    /// Returns the keys of the boxes that overlap the chunks `scaled` of another grid, whose chunks have
+    /// extent `other`.
     pub(super) fn touched<'s>(
         &self,
         other: &[u64],
         scaled: impl Iterator<Item = &'s [u64]>,
     ) -> BTreeSet<Vec<u64>> {
         let mut touched = BTreeSet::new();
-        for place in scaled {
-            // The first and last key along each traversed axis.
+        for chunk in scaled {
+            // The first and last key along each axis up to `axis`.
             let mut ranges = Vec::with_capacity(self.axis + 1);
             for at in 0..=self.axis.min(self.grid.len().saturating_sub(1)) {
                 let part = |values: &[u64]| values.get(at).copied().unwrap_or(1).max(1);
-                let first = place.get(at).copied().unwrap_or(0).saturating_mul(part(other));
+                let first = chunk.get(at).copied().unwrap_or(0).saturating_mul(part(other));
                 let end = first.saturating_add(part(other)).min(part(&self.dims));
                 if first >= end {
                     ranges.clear();
@@ -117,7 +121,7 @@ impl ChunkGroups {
         touched
     }
 
-    /// Returns the elements of a box.
+    /// Returns the selection of a box's elements.
     pub(super) fn selection(&self, key: &[u64]) -> Selection {
         let axes = self.dims.iter().zip(&self.chunk).enumerate().map(|(at, (dim, chunk))| {
             let step = if at == self.axis { self.step } else { 1 };
@@ -133,7 +137,7 @@ impl ChunkGroups {
         Selection::Axes(axes.collect())
     }
 
-    /// Returns the grid places of a box's chunks.
+    /// Returns the scaled coordinates of a box's chunks.
     pub(super) fn places(&self, key: &[u64]) -> Vec<Vec<u64>> {
         let ranges: Vec<_> = self
             .grid
@@ -147,14 +151,14 @@ impl ChunkGroups {
                 }
             })
             .collect();
-        let mut places = vec![Vec::new()];
+        let mut chunks = vec![Vec::new()];
         for range in ranges {
-            places = places
+            chunks = chunks
                 .into_iter()
-                .flat_map(|place| range.clone().map(move |number| [&place[..], &[number]].concat()))
+                .flat_map(|start| range.clone().map(move |number| [&start[..], &[number]].concat()))
                 .collect();
         }
-        places
+        chunks
     }
 }
 

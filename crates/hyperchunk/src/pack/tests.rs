@@ -273,5 +273,5 @@ fn differences_are_found() {
     let (sink, file) = new_file();
     file.close().unwrap();
     let error = packing.verify(&opened(&sink), &nothing).unwrap_err();
-    assert!(error.to_string().contains("not the same"), "{error}");
+    assert!(error.to_string().contains("differs from the source"), "{error}");
 }

@@ -1,5 +1,5 @@
-//! Translation of elements with addresses: references, sequences and strings of any length get new
-//! addresses in the new file.
+//! Translation of elements that contain addresses: references, and variable-length sequences and strings.
+//! Objects and heap objects have other addresses in the new file.
 
 use crate::heap::Sequences;
 use crate::write::Writer;
@@ -7,17 +7,19 @@ use crate::{Error, File, Result, room};
 use hyperchunk_format::Sizes;
 use hyperchunk_format::model::{Class, Datatype, Member, ReferenceKind};
 
-/// Size in bytes of a heap handle in the new file; [`ADDRESS_BYTES`] is the size of an address.
+/// Size in bytes of a variable-length element in the new file: length, and address and index in the global
+/// heap.
 const HANDLE_BYTES: u64 = 16;
+/// Size in bytes of an address in the new file.
 const ADDRESS_BYTES: usize = 8;
 
-/// Conversion of a source's elements to the new file's.
+/// Conversion of elements of a source to elements of the new file.
 #[derive(Debug, Clone)]
 pub struct Translation {
-    /// Their type in the new file.
+    /// Datatype in the new file.
     pub datatype: Datatype,
     form: ElementForm,
-    /// The size of an element in the source.
+    /// Size of an element in the source.
     size: usize,
 }
 
@@ -25,27 +27,34 @@ pub struct Translation {
 pub(super) struct AddressContext<'a> {
     pub(super) file: &'a File,
     pub(super) writer: &'a Writer,
-    /// Maps an object's address in the source to the one in the new file; `None` if it is missing there, 0 if the
-    /// reference becomes null.
+    /// Maps the address of an object in the source to the one in the new file: `None` if the object is
+    /// missing there, 0 if the reference becomes null.
     pub(super) address: &'a dyn Fn(u64) -> Result<Option<u64>>,
-    /// True to store the elements as an attribute's.
+    /// True if the elements are an attribute's: its sequences are stored apart from datasets' ones.
     pub(super) attribute: bool,
 }
 
+/// Kind of translation of an element.
 #[derive(Debug, Clone)]
 enum ElementForm {
+    /// Elements without addresses, which are copied.
     Plain,
+    /// Object references of HDF5 before 1.12.
     Object,
+    /// Region references of HDF5 before 1.12.
     Region,
+    /// References of HDF5 1.12 and later.
     Revised,
+    /// Variable-length sequences and strings.
     Sequence(Box<Translation>),
-    /// Sequences of object references, without references to missing objects.
+    /// Sequences of object references, from which references to missing objects are removed.
     Living(Box<Translation>),
+    /// Members of a compound.
     Parts(Vec<Part>),
     Array(Box<Translation>),
 }
 
-/// A member, with its offsets in the source and in the new file.
+/// A member of a compound, with its offsets in the source and in the new file.
 #[derive(Debug, Clone)]
 struct Part {
     from: usize,
@@ -59,7 +68,7 @@ pub fn is_null_reference(reference: &[u8]) -> bool {
 }
 
 fn narrow(size: u64) -> Result<usize> {
-    usize::try_from(size).map_err(|_| Error::limit("elements larger than the address space"))
+    usize::try_from(size).map_err(|_| Error::limit("an element exceeds the address space"))
 }
 
 impl Translation {
@@ -84,7 +93,8 @@ impl Translation {
                 resized(ADDRESS_BYTES as u64 + 4, ElementForm::Region)
             }
             Class::Reference(_) if usize::from(sizes.address) != ADDRESS_BYTES => {
-                return Err(Error::unsupported("references of HDF5 1.12 in a file of narrow addresses"));
+                let message = "references of HDF5 1.12 in a file whose addresses do not have 8 bytes";
+                return Err(Error::unsupported(message));
             }
             Class::Reference(_) => same(ElementForm::Revised),
             Class::VlenString { .. } => {
@@ -101,7 +111,7 @@ impl Translation {
                 let count = datatype.array_length();
                 let base = Self::new(base, sizes)?;
                 let new = base.datatype.size.checked_mul(count);
-                let new = new.ok_or_else(|| Error::limit("elements of 2^64 bytes"))?;
+                let new = new.ok_or_else(|| Error::limit("an element has more than 2^64 - 1 bytes"))?;
                 let class = Class::Array { dims: dims.clone(), base: Box::new(base.datatype.clone()) };
                 Self {
                     datatype: Datatype { size: new, class },
@@ -110,13 +120,13 @@ impl Translation {
                 }
             }
             Class::Compound { members } => Self::compound(members, datatype.size, sizes)?,
-            _ => return Err(Error::unsupported("references inside of a type that is no compound")),
+            _ => return Err(Error::unsupported("references or sequences inside a datatype of this class")),
         })
     }
 
-    /// Translates a compound. Gaps between members stay; members that follow one that grows move.
+    /// Plans the translation of a compound. If a member grows, the following ones move; padding stays.
     fn compound(members: &[Member], size: u64, sizes: Sizes) -> Result<Self> {
-        let too_large = || Error::limit("elements of 2^64 bytes");
+        let too_large = || Error::limit("an element has more than 2^64 - 1 bytes");
         let mut order: Vec<usize> = (0..members.len()).collect();
         order.sort_by_key(|number| members[*number].offset);
         let mut new: Vec<Member> = members.to_vec();
@@ -126,7 +136,7 @@ impl Translation {
             let member = &members[number];
             let translation = Self::new(&member.datatype, sizes)?;
             let offset = member.offset.checked_add(shift).ok_or_else(too_large)?;
-            // Types in the new file are never narrower.
+            // Datatypes in the new file are never smaller: its addresses have 8 bytes.
             shift = shift
                 .checked_add(translation.datatype.size.saturating_sub(member.datatype.size))
                 .ok_or_else(too_large)?;
@@ -141,7 +151,7 @@ impl Translation {
         Ok(Self { datatype, form: ElementForm::Parts(parts), size: narrow(size)? })
     }
 
-    /// Also drops references to missing objects from sequences of object references.
+    /// Changes the translation of sequences of object references: removes references to missing objects.
     pub(crate) fn without_dangling(mut self) -> Self {
         self.form = match self.form {
             ElementForm::Sequence(base) if matches!(base.form, ElementForm::Object) => {
@@ -174,7 +184,8 @@ impl Translation {
     ) -> Result<Vec<u8>> {
         let size = narrow(self.datatype.size)?;
         let count = elements.len().checked_div(self.size).unwrap_or(0);
-        let length = count.checked_mul(size).ok_or_else(|| Error::limit("larger than the address space"))?;
+        let too_large = || Error::limit("the elements exceed the address space");
+        let length = count.checked_mul(size).ok_or_else(too_large)?;
         let mut new = room::zeros(length)?;
         for (from, to) in elements.chunks_exact(self.size.max(1)).zip(new.chunks_exact_mut(size.max(1))) {
             self.element(from, to, ends, sequences)?;
@@ -194,17 +205,17 @@ impl Translation {
             ElementForm::Object => {
                 let width = ends.width();
                 let address = address(from, width)?;
-                // A null reference is 0.
+                // 0 is a null reference.
                 let new = if address == 0 { 0 } else { ends.find(address)? };
                 put(to, 0, &new.to_le_bytes())?;
             }
             ElementForm::Region => {
                 let width = ends.width();
-                let (place, index) = (address(from, width)?, number(from, width)?);
-                if place == 0 {
+                let (collection, index) = (address(from, width)?, number(from, width)?);
+                if collection == 0 {
                     to.fill(0);
                 } else {
-                    let object = sequences.object(place, index)?;
+                    let object = sequences.object(collection, index)?;
                     match ends.moved(object, 0, width)? {
                         None => to.fill(0),
                         Some(object) => {
@@ -222,7 +233,7 @@ impl Translation {
                 match found {
                     None => to.fill(0),
                     Some((count, bytes)) => {
-                        // Copied, since the recursion reads the heap again.
+                        // Copied, since the recursive call borrows the heap cache again.
                         let bytes = bytes.to_vec();
                         let bytes =
                             if base.is_copy() { bytes } else { base.elements(&bytes, ends, sequences)? };
@@ -242,12 +253,12 @@ impl Translation {
                 if from.len() == to.len() {
                     to.copy_from_slice(from);
                 }
-                for Part { from: start, to: place, translation } in parts {
+                for Part { from: start, to: new_start, translation } in parts {
                     let size = narrow(translation.datatype.size)?;
                     let from = from.get(*start..start.saturating_add(translation.size));
-                    let to = to.get_mut(*place..place.saturating_add(size));
-                    let (from, to) =
-                        from.zip(to).ok_or_else(|| Error::corrupt("a member outside its element"))?;
+                    let to = to.get_mut(*new_start..new_start.saturating_add(size));
+                    let outside = || Error::corrupt("a member extends past the end of its compound");
+                    let (from, to) = from.zip(to).ok_or_else(outside)?;
                     translation.element(from, to, ends, sequences)?;
                 }
             }
@@ -261,7 +272,7 @@ impl Translation {
         Ok(())
     }
 
-    /// Translates a reference of 1.12: an address preceded by its width, in the element or in the heap.
+    /// Translates a reference of HDF5 1.12: an address preceded by its size, in the element or in the heap.
     /// Source: HDF5 2.x `H5R__encode`.
     fn revised(
         &self,
@@ -273,7 +284,7 @@ impl Translation {
         const OBJECT: u8 = 2;
         const EXTERNAL: u8 = 0x01;
         to.copy_from_slice(from);
-        let [kind, flags, ..] = *from else { return Err(Error::corrupt("a reference of no bytes")) };
+        let [kind, flags, ..] = *from else { return Err(Error::corrupt("a reference of less than 2 bytes")) };
         let external = flags & EXTERNAL != 0;
         if kind == OBJECT && !external {
             return match ends.token(from, 2)? {
@@ -284,13 +295,13 @@ impl Translation {
                 }
             };
         }
-        let place = from.get(6..).unwrap_or_default();
-        let (address, index) = (address(place, ADDRESS_BYTES)?, number(place, ADDRESS_BYTES)?);
+        let handle = from.get(6..).unwrap_or_default();
+        let (address, index) = (address(handle, ADDRESS_BYTES)?, number(handle, ADDRESS_BYTES)?);
         if kind == 0 || address == 0 {
             return Ok(());
         }
         let object = sequences.object(address, index)?;
-        // An address in another file does not change.
+        // An address in another file stays the same.
         let moved = if external { Some(object.to_vec()) } else { ends.token(object, 0)? };
         let Some(object) = moved else {
             to.fill(0);
@@ -313,12 +324,12 @@ impl AddressContext<'_> {
         }
     }
 
-    /// Returns the new address; undefined if the object is missing.
+    /// Returns the address in the new file; the undefined address if the object is missing.
     fn find(&self, address: u64) -> Result<u64> {
         Ok((self.address)(address)?.unwrap_or(u64::MAX))
     }
 
-    /// Returns the bytes with the address of `width` bytes at `at` replaced by the new one, of 8; `None` if the
+    /// Replaces the address of `width` bytes at offset `at` by the new one of 8 bytes; returns `None` if the
     /// reference becomes null.
     fn moved(&self, bytes: &[u8], at: usize, width: usize) -> Result<Option<Vec<u8>>> {
         let old = address(bytes.get(at..).unwrap_or_default(), width)?;
@@ -328,36 +339,36 @@ impl AddressContext<'_> {
         Ok((new != 0).then_some(moved))
     }
 
-    /// Does the same as [`AddressContext::moved`] for an address preceded by its width.
+    /// Replaces an address as [`AddressContext::moved`]. It is preceded by its size at offset `at`.
     fn token(&self, bytes: &[u8], at: usize) -> Result<Option<Vec<u8>>> {
         if bytes.get(at) != Some(&8) {
-            return Err(Error::unsupported("a reference whose address has not 8 bytes"));
+            return Err(Error::unsupported("a reference whose address does not have 8 bytes"));
         }
         self.moved(bytes, at + 1, ADDRESS_BYTES)
     }
 }
 
 fn put(to: &mut [u8], at: usize, bytes: &[u8]) -> Result<()> {
-    let place = to.get_mut(at..at.saturating_add(bytes.len()));
-    place.ok_or_else(|| Error::corrupt("an element that is too short"))?.copy_from_slice(bytes);
+    let target = to.get_mut(at..at.saturating_add(bytes.len()));
+    target.ok_or_else(|| Error::corrupt("an element is too short"))?.copy_from_slice(bytes);
     Ok(())
 }
 
 /// Reads an address of `width` bytes.
 fn address(bytes: &[u8], width: usize) -> Result<u64> {
-    let bytes = bytes.get(..width).ok_or_else(|| Error::corrupt("an address that is cut short"))?;
+    let bytes = bytes.get(..width).ok_or_else(|| Error::corrupt("an address is truncated"))?;
     if bytes.iter().all(|byte| *byte == 255) {
         return Ok(u64::MAX);
     }
     let (low, high) = bytes.split_at(width.min(8));
     if high.iter().any(|byte| *byte != 0) {
-        return Err(Error::corrupt("an address beyond 2^64"));
+        return Err(Error::corrupt("an address exceeds 2^64 - 1"));
     }
     Ok(low.iter().rev().fold(0, |address, byte| address << 8 | u64::from(*byte)))
 }
 
-/// Reads the number of 4 bytes after an address.
+/// Reads the 4-byte heap index after an address.
 fn number(bytes: &[u8], width: usize) -> Result<u32> {
     let four = bytes.get(width..).and_then(|bytes| bytes.first_chunk());
-    four.map(|four| u32::from_le_bytes(*four)).ok_or_else(|| Error::corrupt("a handle that is cut short"))
+    four.map(|four| u32::from_le_bytes(*four)).ok_or_else(|| Error::corrupt("a heap handle is truncated"))
 }

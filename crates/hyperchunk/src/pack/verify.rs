@@ -13,7 +13,7 @@ use hyperchunk_format::select::Selection;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Numbers of compared objects.
+/// Result of a comparison: numbers of compared objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct VerifyReport {
@@ -39,8 +39,8 @@ pub(super) fn verify(
 ) -> Result<VerifyReport> {
     let mut verified = VerifyReport::default();
     let pairs = pairs(packing, new, &mut verified)?;
-    // Items by their address in the new file.
-    let places: HashMap<u64, usize> = pairs.iter().map(|pair| (pair.new.address(), pair.number)).collect();
+    // Numbers of items by address in the new file.
+    let items: HashMap<u64, usize> = pairs.iter().map(|pair| (pair.new.address(), pair.number)).collect();
     let attributes = AtomicU64::new(0);
     let datasets = AtomicU64::new(0);
     spread(
@@ -49,11 +49,11 @@ pub(super) fn verify(
         || (),
         |(), pair| {
             let compare = || -> Result<()> {
-                let count = compare_attributes(packing, pair, new, &places)?;
+                let count = compare_attributes(packing, pair, new, &items)?;
                 attributes.fetch_add(count, Ordering::Relaxed);
                 if pair.item.dataset.is_some() {
                     datasets.fetch_add(1, Ordering::Relaxed);
-                    progress(compare_datasets(packing, pair, &places)?);
+                    progress(compare_datasets(packing, pair, &items)?);
                 }
                 Ok(())
             };
@@ -66,10 +66,10 @@ pub(super) fn verify(
 }
 
 fn differs(what: impl std::fmt::Display) -> Error {
-    Error::new(ErrorKind::Corrupt, format!("the new file is not the same: {what}"))
+    Error::new(ErrorKind::Corrupt, format!("the new file differs from the source: {what}"))
 }
 
-/// Finds the copies of all objects by their links.
+/// Finds the copies of all objects by following links, and compares links, kinds and comments.
 fn pairs<'a>(packing: &'a PackPlan, new: &File, verified: &mut VerifyReport) -> Result<Vec<ObjectPair<'a>>> {
     let contents = &packing.contents;
     let mut copies: Vec<Option<Object>> = vec![None; contents.items.len()];
@@ -86,7 +86,7 @@ fn pairs<'a>(packing: &'a PackPlan, new: &File, verified: &mut VerifyReport) -> 
         let named = |error: Error| item.object.name(error);
         let copy = copies[number].clone().ok_or_else(|| named(differs("it is missing")))?;
         if copy.kind() != item.object.kind() {
-            return Err(named(differs("it is of another kind")));
+            return Err(named(differs("the kind of object")));
         }
         if copy.comment()? != item.object.comment()? {
             return Err(named(differs("its comment")));
@@ -94,7 +94,7 @@ fn pairs<'a>(packing: &'a PackPlan, new: &File, verified: &mut VerifyReport) -> 
         if item.dataset.is_none() && item.object.group().is_ok() {
             let links = copy.group()?.links()?;
             if links.len() != item.links.len() && !merged(number) {
-                return Err(named(differs(format_args!("{} links", links.len()))));
+                return Err(named(differs(format_args!("{} links, not {}", links.len(), item.links.len()))));
             }
             let links: HashMap<&Name, &Link> = links.iter().map(|link| (&link.name, link)).collect();
             for link in &item.links {
@@ -128,7 +128,8 @@ fn pairs<'a>(packing: &'a PackPlan, new: &File, verified: &mut VerifyReport) -> 
     Ok(pairs)
 }
 
-/// Describes a reference's target in words that are the same for both files.
+/// Returns a function that describes a reference's target by the item, so that descriptions are equal in both
+/// files.
 fn follow<'a>(find: impl Fn(u64) -> Option<usize> + 'a) -> impl Fn(&Reference) -> Vec<u8> + 'a {
     move |reference: &Reference| {
         let region = reference.region.as_ref().map(|region| &region.selection);
@@ -141,7 +142,7 @@ fn compare_attributes(
     packing: &PackPlan,
     pair: &ObjectPair<'_>,
     new: &File,
-    places: &HashMap<u64, usize>,
+    items: &HashMap<u64, usize>,
 ) -> Result<u64> {
     let old = pair.item.object.attributes()?;
     let copies = pair.new.attributes()?;
@@ -160,7 +161,7 @@ fn compare_attributes(
             return Err(wrong());
         }
         let there = follow(|address| packing.contents.find(input, address));
-        let here = follow(|address| places.get(&address).copied());
+        let here = follow(|address| items.get(&address).copied());
         if digest::attribute_following(file, attribute, &there)?
             != digest::attribute_following(new, copy, &here)?
         {
@@ -170,16 +171,16 @@ fn compare_attributes(
     Ok(old.len() as u64)
 }
 
-fn compare_datasets(packing: &PackPlan, pair: &ObjectPair<'_>, places: &HashMap<u64, usize>) -> Result<u64> {
+fn compare_datasets(packing: &PackPlan, pair: &ObjectPair<'_>, items: &HashMap<u64, usize>) -> Result<u64> {
     let copy = pair.new.dataset()?;
-    let none = || Error::invalid("a dataset without a plan");
+    let none = || Error::invalid("the dataset has not been planned");
     let old = pair.item.dataset.as_ref().ok_or_else(none)?;
     let plan = packing.plans.get(pair.number).and_then(Option::as_ref).ok_or_else(none)?;
     if *copy.datatype() != plan.translation.datatype {
         return Err(differs("its datatype"));
     }
     match &plan.layout {
-        // Their data are in other files or datasets.
+        // The data are in other files or datasets.
         NewLayout::External(files) => {
             return if copy.external() == files { Ok(0) } else { Err(differs("its external files")) };
         }
@@ -196,13 +197,13 @@ fn compare_datasets(packing: &PackPlan, pair: &ObjectPair<'_>, places: &HashMap<
         return compare_chunks(old, &copy).map(|()| plan.bytes);
     }
     if plan.how == CopyMethod::Nothing && old.external().is_empty() && old.chunked().is_none() {
-        // All elements are the fill value, and there may be very many.
+        // All elements are the fill value, which is compared instead of them.
         let same = copy.fill_bytes()?.len() as u64 == plan.translation.datatype.size;
         return if same { Ok(plan.bytes) } else { Err(differs("its fill value")) };
     }
     let input = pair.item.input;
     let there = follow(|address| packing.contents.find(input, address));
-    let here = follow(|address| places.get(&address).copied());
+    let here = follow(|address| items.get(&address).copied());
     if let Some(parts) = stored_parts(old, &copy)? {
         let never = |dataset: &Dataset, follow: &digest::Follow<'_>| {
             digest::element_following(dataset, &dataset.fill_bytes()?, follow)
@@ -231,8 +232,9 @@ fn compare_datasets(packing: &PackPlan, pair: &ObjectPair<'_>, places: &HashMap<
     if same { Ok(plan.bytes) } else { Err(differs("its values")) }
 }
 
-/// Returns the parts of a dataset that are stored in either file, if they are less than half of it: all
-/// other elements are fill values in both, and reading them would take as long as reading data.
+/// Returns the parts of a dataset that are stored in either file; `None` if they are half of the dataset or
+/// more. All other elements are fill values in both files, and reading them would take as long as reading
+/// data.
 fn stored_parts(old: &Dataset, copy: &Dataset) -> Result<Option<Vec<Selection>>> {
     let Some(chunked) = old.chunked() else { return Ok(None) };
     let volume = |chunk: &[u64]| chunk.iter().fold(1_u64, |product, dim| product.saturating_mul(*dim));
@@ -257,11 +259,11 @@ fn stored_parts(old: &Dataset, copy: &Dataset) -> Result<Option<Vec<Selection>>>
     Ok(sparse.then(|| keys.iter().map(|key| boxes.selection(key)).collect()))
 }
 
-/// Compares the stored bytes: live datasets are not computed.
+/// Compares the stored bytes of chunks. A live dataset is not computed.
 pub fn compare_chunks(old: &Dataset, copy: &Dataset) -> Result<()> {
     let copies = copy.chunks()?;
     let olds = old.chunks()?;
-    // The library's own filters have no names in new files.
+    // Names of filters are not compared: the writer stores none for the library's own filters.
     let filters = |dataset: &Dataset| -> Vec<_> {
         let parts =
             dataset.pipeline().iter().map(|filter| (filter.id, filter.optional, filter.parameters.clone()));

@@ -12,7 +12,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 /// Maximum number of bytes fetched speculatively: more takes longer than the saved round trip.
-pub(crate) const MOST: u64 = 32 << 20;
+pub(crate) const MAX_BYTES: u64 = 32 << 20;
 
 /// A fetched range of a file.
 pub(crate) struct Ahead {
@@ -36,7 +36,7 @@ impl Ahead {
 }
 
 /// Loads the chunk index for a read. If the read needs all chunks and they seem to be stored contiguously,
-/// they are fetched along.
+/// they are fetched in the same round trip.
 pub(super) fn prepare(dataset: &Dataset, selection: &Selection) -> Result<Option<Ahead>> {
     let Layout::Chunked(chunked) = dataset.layout() else {
         dataset.prepare(selection)?;
@@ -52,7 +52,7 @@ pub(super) fn prepare(dataset: &Dataset, selection: &Selection) -> Result<Option
     Ok(bytes.map(|bytes| Ahead { source: Arc::clone(&file.0.source), start: range.start, bytes }))
 }
 
-/// Guesses the range of the file that holds the chunks of a read, if the read needs all of them.
+/// Guesses the range of the file that contains the chunks of a read, if the read needs all of them.
 fn guess(dataset: &Dataset, chunked: &Chunked, selection: &Selection) -> Result<Option<Range<u64>>> {
     let file = dataset.object().file();
     if dataset.0.sharded.is_some() || dataset.0.table.get().is_some() || file.0.index.is_some() {
@@ -68,6 +68,6 @@ fn guess(dataset: &Dataset, chunked: &Chunked, selection: &Selection) -> Result<
     let Ok(Some(found)) = found else { return Ok(None) };
     let base = file.superblock().base;
     let range = found.start.saturating_add(base)..found.end.saturating_add(base).min(file.size());
-    let most = MOST.min(file.options().limits.in_flight_bytes);
+    let most = MAX_BYTES.min(file.options().limits.in_flight_bytes);
     Ok(Some(range).filter(|range| range.start < range.end && range.end - range.start <= most))
 }

@@ -1,4 +1,5 @@
-//! File ranges of the chunks or contiguous data of a box, for callers that decode them themselves.
+//! File ranges of the chunks or contiguous data of a box (a rectangular selection), for callers that decode
+//! them themselves.
 
 use super::chunked::located;
 use super::contiguous::{Bytes, locate};
@@ -13,18 +14,19 @@ use hyperchunk_format::select::{Axis, Selection};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A box of a dataset, as stored pieces.
+/// Stored pieces of a box of a dataset.
 #[derive(Debug, Clone)]
 pub struct StoredBox {
     /// The file with the bytes.
     pub source: Arc<dyn Source>,
     /// The number of elements along each axis.
     pub shape: Vec<u64>,
-    /// The extent of the elements that a piece's bytes decode to: a chunk, or the whole of contiguous data.
+    /// The extent of the elements that a piece's bytes decode to: of a chunk, or of the whole contiguous
+    /// dataset.
     pub extent: Vec<u64>,
     /// The dataset's filters.
     pub pipeline: Vec<Filter>,
-    /// The value of elements that were never written; zeros if `None`.
+    /// The value of unwritten elements; zeros if `None`.
     pub fill: Option<Vec<u8>>,
     /// The pieces. They cover the box and do not overlap.
     pub pieces: Vec<StoredPiece>,
@@ -39,27 +41,27 @@ pub struct StoredPiece {
     pub mask: u32,
     /// The first selected element of the piece, along each axis.
     pub from: Vec<u64>,
-    /// Its place in the box.
+    /// The coordinates of that element in the box.
     pub to: Vec<u64>,
     /// The number of selected elements along each axis.
     pub count: Vec<u64>,
 }
 
-/// Minimum size in bytes of a row, if the rows are not contiguous; smaller rows are better read in another
-/// way.
-const SHORT: u64 = 64 << 10;
+/// Minimum size in bytes of a selected row, if the rows are not contiguous. An ordinary read is faster for
+/// smaller rows.
+const MIN_ROW_BYTES: u64 = 64 << 10;
 
-/// Maximum size of a stub in bytes; the stub of the first chunk can hold the function.
-const LONGEST_NOTE: u64 = super::live::LONGEST;
+/// Maximum size of a stub in bytes; the stub of the first chunk can contain the function.
+const MAX_STUB_BYTES: u64 = super::live::MAX_STUB_BYTES;
 
 impl Dataset {
-    /// Returns the stored pieces of a selection that is a box. `None` if it is not a box, or if its
-    /// elements are neither in one local file nor in chunks of one file over a network: then they can only
-    /// be read.
+    /// Returns the stored pieces of a selection that is a box. `None` if it is not a box, or if its elements
+    /// are neither in one local file nor in chunks of one file over a network; read them with
+    /// [`Dataset::read`] then.
     ///
     /// # Errors
     /// Invalid if the selection does not fit the extent; if the index of the chunks cannot be read, or
-    /// points outside the file; Limit if chunks are larger than they may be.
+    /// points outside the file; Limit if chunks are larger than the maximum chunk size.
     pub fn stored_box(&self, selection: &Selection) -> Result<Option<StoredBox>> {
         self.find_box(selection).map_err(|error| self.name(error))
     }
@@ -82,11 +84,11 @@ impl Dataset {
         }
         let Some(wanted) = ranges(selection, self.dims()) else { return Ok(None) };
         let pieces = chunks(self, chunked, &wanted)?;
-        let is_note = |piece: &StoredPiece| {
+        let is_stub = |piece: &StoredPiece| {
             let length = piece.range.as_ref().map(|range| range.end - range.start);
-            piece.mask == 0 && length.is_some_and(|length| length <= LONGEST_NOTE)
+            piece.mask == 0 && length.is_some_and(|length| length <= MAX_STUB_BYTES)
         };
-        if !pieces.iter().all(is_note) {
+        if !pieces.iter().all(is_stub) {
             return Ok(None);
         }
         Ok(Some(StoredBox {
@@ -99,7 +101,7 @@ impl Dataset {
         }))
     }
 
-    /// Returns the stub in the first chunk of a live dataset; `None` if the chunk is empty or holds
+    /// Returns the stub in the first chunk of a live dataset; `None` if the chunk is not stored or contains
     /// elements.
     ///
     /// # Errors
@@ -116,10 +118,10 @@ impl Dataset {
         else {
             return Ok(None);
         };
-        let Some(length) = Some(range.end - range.start).filter(|length| *length <= LONGEST_NOTE) else {
+        let Some(length) = Some(range.end - range.start).filter(|length| *length <= MAX_STUB_BYTES) else {
             return Ok(None);
         };
-        let mut note = vec![0; usize::try_from(length).unwrap_or(usize::MAX)];
+        let mut stub = vec![0; usize::try_from(length).unwrap_or(usize::MAX)];
         let found = StoredBox {
             source: Arc::clone(&self.object().file().0.source),
             shape: vec![1; first.len()],
@@ -128,24 +130,24 @@ impl Dataset {
             fill: None,
             pieces,
         };
-        self.read_pieces(&found, vec![(0, &mut note)])?;
-        Ok(Some(note))
+        self.read_pieces(&found, vec![(0, &mut stub)])?;
+        Ok(Some(stub))
     }
 
     /// Reads the stored bytes of pieces of a box of this dataset. Each item has a piece's number, and a
     /// buffer of the size of the piece's range.
     ///
     /// # Errors
-    /// The errors of reading, with the place in the file; Invalid if there is no such piece, or it has
-    /// another size.
+    /// The errors of reading, with the offset in the file; Invalid if there is no such piece, or the buffer
+    /// has another size.
     pub fn read_pieces(&self, found: &StoredBox, places: Vec<(usize, &mut [u8])>) -> Result<()> {
         let mut jobs = Vec::with_capacity(places.len());
         for (number, to) in places {
             let range = found.pieces.get(number).and_then(|piece| piece.range.clone());
             let Some(range) = range.filter(|range| range.end - range.start == to.len() as u64) else {
-                return Err(
-                    self.name(Error::invalid("a piece of a box that is not there, or of another size"))
-                );
+                return Err(self.name(Error::invalid(
+                    "the box has no such piece, or the buffer has another size than the piece",
+                )));
             };
             jobs.push((range, to));
         }
@@ -158,7 +160,7 @@ impl Dataset {
                 let work = Box::new(move |bytes: &[u8], _: &mut super::fetch::Scratch| {
                     let mut to = to.lock().unwrap_or_else(PoisonError::into_inner);
                     if bytes.len() != to.len() {
-                        return Err(Error::invalid("a part of another size than was asked for"));
+                        return Err(Error::invalid("a fetched part has another size than was requested"));
                     }
                     to.copy_from_slice(bytes);
                     Ok(())
@@ -194,7 +196,8 @@ impl Dataset {
         let Some(wanted) = ranges(selection, self.dims()) else { return Ok(None) };
         let (extent, pieces) = match self.layout() {
             Layout::Chunked(chunked) => (chunked.dims.clone(), chunks(self, chunked, &wanted)?),
-            // There is nothing to decode, and reading a part of them over a network takes a plan.
+            // There is nothing to decode, and an ordinary read plans the requests for parts of the data
+            // better.
             Layout::Contiguous { .. } if remote => return Ok(None),
             Layout::Contiguous { .. } => match rows(self, &wanted)? {
                 Some(pieces) => (self.dims().to_vec(), pieces),
@@ -209,7 +212,7 @@ impl Dataset {
     }
 }
 
-/// Returns the box that a selection is, in its order.
+/// Returns the range along each axis of a selection that is a box; `None` if it is not.
 fn ranges(selection: &Selection, dims: &[u64]) -> Option<Vec<Range<u64>>> {
     match selection {
         Selection::All => Some(dims.iter().map(|extent| 0..*extent).collect()),
@@ -229,7 +232,7 @@ fn range(axis: &Axis) -> Option<Range<u64>> {
 
 fn chunks(dataset: &Dataset, chunked: &Chunked, wanted: &[Range<u64>]) -> Result<Vec<StoredPiece>> {
     if chunked.element_size != dataset.datatype().size {
-        return Err(Error::corrupt("chunks of elements of another size than the datatype's"));
+        return Err(Error::corrupt("the element size of the chunks differs from the datatype's"));
     }
     let bytes = chunked.dims.iter().try_fold(chunked.element_size, |bytes, dim| bytes.checked_mul(*dim));
     let most = dataset.object().file().options().limits.chunk_bytes;
@@ -290,7 +293,7 @@ fn rows(dataset: &Dataset, wanted: &[Range<u64>]) -> Result<Option<Vec<StoredPie
     let range = match locate(dataset)? {
         Some(Bytes::File(_, start)) => {
             let bytes = dataset.elements()?.checked_mul(size).and_then(|bytes| start.checked_add(bytes));
-            Some(start..bytes.ok_or_else(|| Error::limit("more than 2^64 bytes"))?)
+            Some(start..bytes.ok_or_else(|| Error::limit("the data extend past offset 2^64 - 1"))?)
         }
         None => None,
         Some(Bytes::Memory(_) | Bytes::External(_)) => return Ok(None),
@@ -298,7 +301,7 @@ fn rows(dataset: &Dataset, wanted: &[Range<u64>]) -> Result<Option<Vec<StoredPie
     // The selected elements are contiguous from this axis on.
     let along = (0..dims.len()).rev().find(|axis| count[*axis] != dims[*axis]).unwrap_or(0);
     let row = count.iter().skip(along).fold(size, |bytes, count| bytes.saturating_mul(*count));
-    if range.is_some() && row < SHORT && count.iter().take(along).any(|count| *count > 1) {
+    if range.is_some() && row < MIN_ROW_BYTES && count.iter().take(along).any(|count| *count > 1) {
         return Ok(None);
     }
     let from = wanted.iter().map(|range| range.start).collect();

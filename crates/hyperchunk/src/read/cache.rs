@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 /// Capacity of the process's cache, all files together, in bytes.
-const KEPT: usize = 8 << 20;
+const CAPACITY_BYTES: usize = 8 << 20;
 /// Maximum size of a cached chunk, in bytes.
-const LARGEST: usize = 4 << 20;
+const MAX_CHUNK_BYTES: usize = 4 << 20;
 
 /// Numbers of the file, the dataset and the chunk.
 type Key = (u64, u64, u64);
@@ -30,7 +30,7 @@ impl Default for ChunkCache {
 impl ChunkCache {
     /// Returns whether chunks of this size are cached.
     pub fn takes(bytes: usize) -> bool {
-        bytes <= LARGEST
+        bytes <= MAX_CHUNK_BYTES
     }
 
     /// Returns the file's number.
@@ -41,13 +41,13 @@ impl ChunkCache {
     /// Returns a chunk, by the addresses of dataset and chunk.
     pub fn get(&self, (dataset, chunk): (u64, u64)) -> Option<Arc<[u8]>> {
         let mut chunks = CHUNKS.lock().unwrap_or_else(PoisonError::into_inner);
-        chunks.get(&(self.file, dataset, chunk), KEPT)
+        chunks.get(&(self.file, dataset, chunk), CAPACITY_BYTES)
     }
 
     /// Adds a chunk, by the addresses of dataset and chunk.
     pub fn insert(&self, (dataset, chunk): (u64, u64), bytes: &[u8]) {
         let bytes = Arc::from(bytes);
         let mut chunks = CHUNKS.lock().unwrap_or_else(PoisonError::into_inner);
-        chunks.insert((self.file, dataset, chunk), bytes, KEPT);
+        chunks.insert((self.file, dataset, chunk), bytes, CAPACITY_BYTES);
     }
 }

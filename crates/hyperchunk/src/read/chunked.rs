@@ -14,10 +14,10 @@ use std::ops::Range;
 use std::sync::Arc;
 
 /// A read that touches more than this many times the number of stored chunks iterates over the stored ones.
-const SPARSE: u64 = 8;
-/// Minimum size in bytes of a part of a vectored read; the system reads smaller parts slower than they are
-/// copied.
-const WORTH_A_PART: usize = 512;
+const SPARSE_FACTOR: u64 = 8;
+/// Minimum size in bytes of a part of a vectored read. For smaller parts, reading the chunk into a buffer and
+/// copying it is faster.
+const MIN_PART_BYTES: usize = 512;
 
 /// State of one read of a chunked dataset.
 pub(super) struct Reading<'a> {
@@ -60,14 +60,14 @@ pub(super) fn read(
     })
 }
 
-/// Loads the index of the chunks that a selection touches; the dataset keeps it if it is small.
+/// Loads the index of the chunks that a selection touches; the dataset caches it if it is small.
 pub(super) fn prepare(dataset: &Dataset, chunked: &Chunked, selection: &Selection) -> Result<()> {
     let region = selection.chunk_region(dataset.dims(), &chunked.dims)?;
     with_table(dataset, chunked, &region, |_| Ok(()))
 }
 
-/// Lists the parts of the file that a selection of a chunked dataset needs. Elements that need none are
-/// filled in at once.
+/// Lists the parts of the file that a selection of a chunked dataset needs. Elements in cached chunks, and in
+/// chunks that are not stored, are written to the output at once.
 pub(super) fn plan<'a>(
     dataset: &'a Dataset,
     chunked: &'a Chunked,
@@ -98,7 +98,7 @@ impl<'a> Reading<'a> {
         let limits = &dataset.object().file().options().limits;
         if chunked.element_size != dataset.datatype().size {
             let message = format!(
-                "chunks of elements of {} bytes, {} in the datatype",
+                "the chunks have elements of {} bytes, the datatype {}",
                 chunked.element_size,
                 dataset.datatype().size
             );
@@ -118,8 +118,8 @@ impl<'a> Reading<'a> {
         Ok(Self { dataset, chunked, output, fill, chunk_bytes, chunk_elements: elements.unwrap_or(0) })
     }
 
-    /// Calls `with` with the stored chunks, the pieces of the selection, and whether to iterate over the
-    /// chunks rather than the pieces: true if few of the touched chunks are stored.
+    /// Calls `with` with the stored chunks, the pieces of the selection (each in one chunk), and whether to
+    /// iterate over the chunks rather than the pieces: true if few of the touched chunks are stored.
     fn with_pieces(
         &self,
         selection: &Selection,
@@ -131,13 +131,13 @@ impl<'a> Reading<'a> {
         let touched = touched.fold(1, u64::saturating_mul);
         with_table(dataset, chunked, &region, |table| {
             let jobs = chunk_selections(selection, dataset.dims(), &chunked.dims)?;
-            let sparse = jobs.is_grid() && touched / SPARSE > table.len() as u64;
+            let sparse = jobs.is_grid() && touched / SPARSE_FACTOR > table.len() as u64;
             with(table, jobs, sparse)
         })
     }
 
-    /// Calls `each` for the pieces of a selection. Each must be in a stored chunk: live datasets have no
-    /// fill value.
+    /// Calls `each` for the pieces of a selection of a live dataset. It is an error if the chunk of a piece
+    /// is not stored, because live datasets have no fill value.
     pub(super) fn each_there(
         &self,
         selection: &Selection,
@@ -147,16 +147,16 @@ impl<'a> Reading<'a> {
             jobs.try_for_each(|piece| match table.find(piece.chunk()) {
                 Some(chunk) => each(piece, chunk),
                 None => {
-                    let message = "a chunk of a live dataset that holds nothing: was it resized by a program that knows no live \
-                                   datasets? `hyperchunk udf extend` gives it what it needs";
+                    let message = "a chunk of a live dataset holds nothing: a program that does not know live \
+                                   datasets may have resized it; `hyperchunk udf extend` adds the missing stubs";
                     Err(Error::corrupt(message).within("chunk"))
                 }
             })
         })
     }
 
-    /// Calls `each` for the pieces of a selection that are in stored chunks. The others are filled in at
-    /// once.
+    /// Calls `each` for the pieces of a selection that are in stored chunks. Fills the others with the fill
+    /// value.
     pub(super) fn each_stored(
         &self,
         selection: &Selection,
@@ -176,8 +176,8 @@ impl<'a> Reading<'a> {
         })
     }
 
-    /// Returns the part of the file that a piece of a stored chunk needs; `None` if the piece is done
-    /// without one.
+    /// Returns the part of the file that a piece of a stored chunk needs; `None` if the piece was complete
+    /// without one, for example from the cache.
     fn part(
         self: &Arc<Self>,
         piece: ChunkSelection,
@@ -227,8 +227,8 @@ impl Reading<'_> {
         self.chunk_bytes
     }
 
-    /// Returns the number of bytes up to a chunk's last element inside the extent: it may be stored without
-    /// the rest.
+    /// Returns the number of bytes up to a chunk's last element inside the extent: a chunk at the edge may be
+    /// stored without the rest.
     fn bytes_inside(&self, place: &[u64]) -> usize {
         let elements = self.chunked.elements_inside(place, self.dataset.dims());
         let bytes = elements.saturating_mul(self.chunked.element_size);
@@ -240,8 +240,7 @@ impl Reading<'_> {
         piece.count() as u64 == self.chunk_elements
     }
 
-    /// Returns a piece's place in the output, if the piece is its whole chunk, contiguous and not
-    /// converted.
+    /// Returns a piece's part of the output, if the piece is its whole chunk, contiguous and not converted.
     ///
     /// # Safety
     /// No other thread may have this piece while the result lives, and no two pieces the same targets.
@@ -296,7 +295,7 @@ impl Reading<'_> {
         self.scatter(piece, decoded, &mut scratch.gathered)
     }
 
-    /// Returns the filters of the chunk at a place in the grid.
+    /// Returns the filters of the chunk with these scaled coordinates.
     fn pipeline(&self, place: &[u64]) -> &[Filter] {
         let partial = || {
             let ends =
@@ -315,8 +314,8 @@ impl Reading<'_> {
         piece.strided(|run| unsafe { self.output.put_run(&run, chunk, gathered) })
     }
 
-    /// Reads a whole unfiltered chunk straight into the output; `false`, with nothing read, if reading it
-    /// into a buffer and copying is better.
+    /// Reads a whole unfiltered chunk directly into the output. Returns false, with nothing read, if reading
+    /// it into a buffer and copying is better.
     fn straight(&self, piece: &ChunkSelection, chunk: StoredChunk) -> Result<bool> {
         let size = self.output.stored_size;
         if !self.output.is_copy() || chunk.size != self.chunk_bytes as u64 {
@@ -324,7 +323,7 @@ impl Reading<'_> {
         }
         let (mut parts, mut next) = (Vec::new(), 0);
         let in_order = piece.strided(|run| {
-            if run.source != next || run.count != 1 || run.block * size < WORTH_A_PART {
+            if run.source != next || run.count != 1 || run.block * size < MIN_PART_BYTES {
                 return Err(None);
             }
             next += run.block;
@@ -366,7 +365,7 @@ impl Reading<'_> {
     ) -> Result<Option<(usize, Range<u64>)>> {
         let least = self.bytes_inside(piece.chunk()) as u64;
         if chunk.size > self.chunk_bytes as u64 || chunk.size < least {
-            let message = format!("a chunk of {} bytes where {} should be", chunk.size, self.chunk_bytes);
+            let message = format!("a chunk has {} bytes, expected {}", chunk.size, self.chunk_bytes);
             return Err(Error::new(ErrorKind::Filter, message));
         }
         let size = self.output.stored_size;
@@ -384,11 +383,11 @@ impl Reading<'_> {
         let address = |element: usize| chunk.address.checked_add((element * size) as u64);
         match (address(first), address(end)) {
             (Some(start), Some(end)) => Ok(Some((first, start..end))),
-            _ => Err(Error::corrupt("an address beyond 2^64")),
+            _ => Err(Error::corrupt("an address past 2^64 - 1")),
         }
     }
 
-    /// Copies the elements of a piece to their places. `bytes` hold the chunk from element `first` on.
+    /// Copies the elements of a piece into the output. `bytes` are the chunk's from element `first` on.
     fn scatter_from(
         &self,
         piece: &ChunkSelection,
@@ -420,7 +419,7 @@ pub(crate) fn read_stored(dataset: &Dataset, chunk: &Chunk, buffer: &mut Vec<u8>
 /// Fills `buffer` with the `size` bytes at an address.
 pub(super) fn read_at(dataset: &Dataset, address: u64, size: u64, buffer: &mut Vec<u8>) -> Result<()> {
     let range = located(dataset, address, size)?;
-    let length = usize::try_from(size).map_err(|_| Error::limit("larger than the address space"))?;
+    let length = usize::try_from(size).map_err(|_| Error::limit("a chunk larger than the address space"))?;
     // The buffer is overwritten, so it need not be cleared.
     if buffer.len() > length {
         buffer.truncate(length);

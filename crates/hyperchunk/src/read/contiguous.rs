@@ -12,11 +12,11 @@ use hyperchunk_format::select::{Selection, runs};
 use std::sync::Arc;
 
 /// Maximum number of bytes that one thread reads at a time.
-const PIECE: u64 = 4 << 20;
+const MAX_JOB_BYTES: u64 = 4 << 20;
 /// Maximum gap in bytes between selected elements that are read together.
-const GAP: u64 = 4 << 10;
-/// Minimum size in bytes of a run that is read straight to its place.
-const LONG: u64 = 32 << 10;
+const MAX_GAP_BYTES: u64 = 4 << 10;
+/// Size in bytes from which a run is read by itself, directly into the output, and not joined with others.
+const MIN_DIRECT_BYTES: u64 = 32 << 10;
 
 /// Source of contiguous data.
 pub(super) enum Bytes<'a> {
@@ -33,9 +33,9 @@ struct Job {
     /// The offset and length of the bytes to read.
     offset: u64,
     length: u64,
-    /// The place of the first run in the output, and its number of elements.
+    /// The first run: its index in the output, and its number of elements.
     first: (usize, usize),
-    /// The other runs: offset in the job's bytes, place in the output, number of elements.
+    /// The other runs: offset in the job's bytes, index in the output, number of elements.
     others: Vec<(u64, usize, usize)>,
 }
 
@@ -61,8 +61,8 @@ pub(super) fn read(dataset: &Dataset, selection: &Selection, output: &Output<'_>
     })
 }
 
-/// Lists the parts of the file that a selection of a contiguous dataset needs. Data in other places are
-/// read at once.
+/// Lists the parts of the file that a selection of a contiguous dataset needs. Data that are not in the file
+/// itself are read at once.
 pub(super) fn plan<'a>(
     dataset: &'a Dataset,
     selection: &Selection,
@@ -81,24 +81,25 @@ pub(super) fn plan<'a>(
 }
 
 impl Job {
-    /// Copies the elements of a job to their places; `stored` are its bytes.
+    /// Copies the elements of a job into the output; `stored` are its bytes.
     fn scatter(&self, output: &Output<'_>, stored: &[u8]) -> Result<()> {
         let (target, count) = self.first;
         for (from, target, count) in std::iter::once(&(0, target, count)).chain(&self.others) {
             let from = to_usize(*from)?;
             let run = from.checked_add(count * output.stored_size).and_then(|end| stored.get(from..end));
             // SAFETY: jobs have disjoint targets, and each is of one thread.
-            unsafe { output.put(*target, run.ok_or_else(|| Error::invalid("a run outside its job"))?) }?;
+            unsafe { output.put(*target, run.ok_or_else(|| Error::invalid("a run is outside its job"))?) }?;
         }
         Ok(())
     }
 }
 
-/// Finds the data; `None` while nothing is allocated.
+/// Finds the data; `None` if no space is allocated for them.
 pub(super) fn locate(dataset: &Dataset) -> Result<Option<Bytes<'_>>> {
     let needed = dataset.elements()?.checked_mul(dataset.datatype().size);
     let needed = needed.ok_or_else(|| Error::limit("more than 2^64 bytes"))?;
-    let too_small = |size: u64| Error::corrupt(format!("{size} bytes of data where {needed} should be"));
+    let too_small =
+        |size: u64| Error::corrupt(format!("the dataset has {size} bytes of data, expected {needed}"));
     match dataset.layout() {
         Layout::Compact { data } if (data.len() as u64) < needed => Err(too_small(data.len() as u64)),
         Layout::Compact { data } => Ok(Some(Bytes::Memory(data))),
@@ -131,7 +132,7 @@ fn external(dataset: &Dataset, needed: u64) -> Result<Bytes<'_>> {
     }
     if start < needed {
         return Err(Error::corrupt(format!(
-            "external files for {start} bytes of data where {needed} should be"
+            "the external files have {start} bytes of data, expected {needed}"
         )));
     }
     Ok(Bytes::External(parts))
@@ -143,7 +144,7 @@ impl Bytes<'_> {
             Self::Memory(bytes) => {
                 let start = to_usize(offset)?;
                 let part = start.checked_add(buffer.len()).and_then(|end| bytes.get(start..end));
-                buffer.copy_from_slice(part.ok_or_else(|| Error::corrupt("compact data end too early"))?);
+                buffer.copy_from_slice(part.ok_or_else(|| Error::corrupt("the compact data are too short"))?);
                 Ok(())
             }
             Self::File(dataset, start) => dataset.object().file().0.source.read_at(start + offset, buffer),
@@ -155,7 +156,7 @@ impl Bytes<'_> {
                         let place = to_usize(from - offset)?..to_usize(to - offset)?;
                         let at = at
                             .checked_add(from - start)
-                            .ok_or_else(|| Error::corrupt("an offset beyond 2^64"))?;
+                            .ok_or_else(|| Error::corrupt("an offset past 2^64 - 1"))?;
                         read_raw(file.as_ref(), at, &mut buffer[place])?;
                     }
                 }
@@ -165,7 +166,7 @@ impl Bytes<'_> {
     }
 }
 
-/// Iterator that turns runs into jobs: long runs are cut, short ones that are close together are joined.
+/// Iterator that converts runs to jobs: long runs are cut, short ones that are close together are joined.
 struct Jobs<R> {
     runs: R,
     /// The rest of a run: first byte and number of bytes.
@@ -189,7 +190,7 @@ impl<R: Iterator<Item = (u64, u64)>> Jobs<R> {
     }
 
     fn build(&mut self, (offset, bytes): (u64, u64)) -> Result<Job> {
-        let piece = PIECE.max(self.size) / self.size * self.size;
+        let piece = MAX_JOB_BYTES.max(self.size) / self.size * self.size;
         let length = bytes.min(piece);
         let first = (self.target, to_usize(length / self.size)?);
         self.target += first.1;
@@ -197,13 +198,13 @@ impl<R: Iterator<Item = (u64, u64)>> Jobs<R> {
         if length < bytes {
             self.pending = Some((offset + length, bytes - length));
         }
-        if length >= LONG {
+        if length >= MIN_DIRECT_BYTES {
             return Ok(job);
         }
         while let Some((start, bytes)) = self.next_run() {
             let end = job.offset + job.length;
-            let fits = start >= end && start - end <= GAP && start - job.offset + bytes <= piece;
-            if !fits || bytes >= LONG {
+            let fits = start >= end && start - end <= MAX_GAP_BYTES && start - job.offset + bytes <= piece;
+            if !fits || bytes >= MIN_DIRECT_BYTES {
                 self.pending = Some((start, bytes));
                 break;
             }

@@ -1,4 +1,4 @@
-//! Execution of a plan over a network: concurrent requests, decoding as they land.
+//! Execution of planned reads over a network: concurrent requests, whose bytes are decoded as they arrive.
 
 use super::ahead::Ahead;
 use super::workers::spread;
@@ -24,7 +24,7 @@ pub struct Scratch {
     pub stored: Vec<u8>,
     /// Decoder of chunks.
     pub decoder: Decoder,
-    /// Elements brought together.
+    /// Selected elements, gathered before their conversion.
     pub gathered: Vec<u8>,
 }
 
@@ -75,10 +75,10 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// Maximum number of fetched bytes that wait, per thread; more would only fill memory.
-const WAITING: u64 = 16 << 20;
+/// Maximum number of fetched bytes that wait for decoding, per thread; more would only fill memory.
+const MAX_WAITING_BYTES: u64 = 16 << 20;
 
-/// A block of which some requests have not landed.
+/// A block some of whose requests have not arrived.
 struct Landing {
     left: usize,
     bytes: BytesMut,
@@ -90,7 +90,7 @@ struct Blocks<'a> {
     parts: Vec<Vec<Part<'a>>>,
     /// Blocks, each with the number of its file.
     blocks: Vec<(usize, Block)>,
-    /// The blocks of the requests of each file.
+    /// The requests of each file, each with the number of its block.
     requests: Vec<Vec<(usize, Range<u64>)>>,
 }
 
@@ -101,7 +101,7 @@ impl<'a> Blocks<'a> {
         let mut wanted = Vec::with_capacity(groups.len());
         for (file, (source, mut parts)) in groups.into_iter().enumerate() {
             let Some(remote) = source.remote() else {
-                return Err(Error::invalid("a plan of requests for a file that is not remote"));
+                return Err(Error::invalid("cannot plan requests for a local file"));
             };
             parts.sort_by_key(|part| (part.range.start, part.range.end));
             let needed: Vec<Range<u64>> = parts.iter().map(|part| part.range.clone()).collect();
@@ -118,7 +118,8 @@ impl<'a> Blocks<'a> {
         Ok((planned, wanted))
     }
 
-    /// Takes the bytes of a request; returns the number and the bytes of a block whose last request has landed.
+    /// Records the bytes of a request. If it was the last request of its block, returns the block's number
+    /// and bytes.
     fn land(
         &self,
         landing: &mut HashMap<usize, Landing>,
@@ -126,14 +127,14 @@ impl<'a> Blocks<'a> {
         bytes: Bytes,
     ) -> Result<Option<(usize, Bytes)>> {
         let request = self.requests.get(file).and_then(|requests| requests.get(place));
-        let (number, range) = request.ok_or_else(|| Error::invalid("a stray request"))?;
-        let (_, block) = self.blocks.get(*number).ok_or_else(|| Error::invalid("a stray block"))?;
+        let (number, range) = request.ok_or_else(|| Error::invalid("an unknown request"))?;
+        let (_, block) = self.blocks.get(*number).ok_or_else(|| Error::invalid("an unknown block"))?;
         if block.requests.len() == 1 {
             return Ok(Some((*number, bytes)));
         }
         let length = |range: &Range<u64>| {
             usize::try_from(range.end - range.start)
-                .map_err(|_| Error::limit("larger than the address space"))
+                .map_err(|_| Error::limit("a block larger than the address space"))
         };
         let whole = match landing.entry(*number) {
             Entry::Occupied(known) => known.into_mut(),
@@ -144,7 +145,7 @@ impl<'a> Blocks<'a> {
         };
         let at = length(&(block.range.start..range.start))?;
         let to = at.checked_add(bytes.len()).and_then(|end| whole.bytes.get_mut(at..end));
-        to.ok_or_else(|| Error::invalid("a request outside its block"))?.copy_from_slice(&bytes);
+        to.ok_or_else(|| Error::invalid("a request is outside its block"))?.copy_from_slice(&bytes);
         whole.left -= 1;
         if whole.left > 0 {
             return Ok(None);
@@ -158,7 +159,8 @@ impl<'a> Blocks<'a> {
         for part in parts.unwrap_or_default() {
             let from = usize::try_from(part.range.start - block.range.start).unwrap_or(usize::MAX);
             let to = usize::try_from(part.range.end - block.range.start).unwrap_or(usize::MAX);
-            let part_bytes = bytes.get(from..to).ok_or_else(|| Error::invalid("a part outside its block"))?;
+            let part_bytes =
+                bytes.get(from..to).ok_or_else(|| Error::invalid("a part is outside its block"))?;
             (part.work)(part_bytes, scratch)?;
         }
         Ok(())
@@ -186,7 +188,7 @@ fn run(groups: Vec<(Arc<dyn Source>, Vec<Part<'_>>)>, threads: usize, in_flight:
             None => Ok(()),
         });
     }
-    let waiting = all.waiting(in_flight.min((threads as u64).saturating_mul(WAITING)));
+    let waiting = all.waiting(in_flight.min((threads as u64).saturating_mul(MAX_WAITING_BYTES)));
     let failed = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let (send, receive) = sync_channel::<(usize, Bytes)>(waiting);

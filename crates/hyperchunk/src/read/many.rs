@@ -22,8 +22,8 @@ pub struct Read<'a> {
     pub out: &'a mut [u8],
 }
 
-/// Does reads as [`Dataset::read`] and [`Dataset::read_converted`] do them; reads of files over a network
-/// share requests.
+/// Reads as [`Dataset::read`] and [`Dataset::read_converted`] do. Reads of files over a network are planned
+/// together and share round trips and requests.
 ///
 /// # Errors
 /// The first error; the buffers' contents are then undefined.

@@ -34,20 +34,20 @@ pub use many::{Read, read_many};
 pub use stretches::{Stretch, placed};
 pub use workers::spread;
 
-/// Minimum number of bytes for each thread: smaller reads are done by the calling thread, since starting
+/// Minimum number of bytes for each thread. Smaller reads are done by the calling thread, since starting
 /// others takes longer.
 pub const WORTH_A_THREAD: u64 = 1 << 20;
-/// Size in bytes up to which a conversion may always have all the memory that it needs.
-const SCRATCH: usize = 16 << 20;
+/// Size in bytes of stored elements up to which a conversion is always allowed.
+const MIN_SCRATCH_BYTES: usize = 16 << 20;
 
 impl Dataset {
-    /// Reads elements as they are stored, in the order of the selection, into `out`, which must have
-    /// exactly their size. Never-written elements are the fill value. Elements of sequences and strings of
-    /// any length are handles into the global heap ([`crate::File::sequences`]).
+    /// Reads elements as they are stored, in the order of the selection, into `out`, which must have exactly
+    /// their size. Unwritten elements are read as the fill value. Variable-length elements are handles into
+    /// the global heap ([`crate::File::sequences`]).
     ///
     /// # Errors
     /// Invalid if the selection does not fit the extent or the buffer; Truncated, Corrupt, Filter,
-    /// MissingFilter, Limit or Io with the place in the file. After an error the buffer's contents are
+    /// MissingFilter, Limit or Io, with the offset in the file. After an error the buffer's contents are
     /// undefined.
     ///
     /// # Examples
@@ -157,7 +157,8 @@ impl Dataset {
         let wanted = selection.count(self.dims()).map_err(|error| self.name(error))?;
         let wanted = if matches!(self.dataspace(), Dataspace::Null) { 0 } else { wanted };
         if usize::try_from(wanted).ok().and_then(|wanted| wanted.checked_mul(size)) != Some(out.len()) {
-            let message = format!("a buffer of {} bytes for {wanted} elements of {size} bytes", out.len());
+            let message =
+                format!("the buffer has {} bytes, expected {wanted} elements of {size} bytes", out.len());
             return Err(self.name(Error::invalid(message)));
         }
         if wanted == 0 {
@@ -170,12 +171,15 @@ impl Dataset {
         Ok(Some(Output::new(out, stored, size, conversion)))
     }
 
-    /// Checks that a conversion does not need much more memory for the stored elements than for the result:
-    /// elements that were never written may be as large as the file claims.
+    /// Checks that a conversion does not need much more memory for the stored elements than for the result.
+    /// Without this, a file could claim unwritten elements of any size.
     pub(crate) fn check_scratch(&self, stored: usize, memory: usize) -> Result<()> {
         let file = usize::try_from(self.object().file().size()).unwrap_or(usize::MAX);
-        if stored > SCRATCH.max(file).max(memory.saturating_mul(16)) {
-            let message = format!("{stored} bytes are to be converted to {memory}");
+        if stored > MIN_SCRATCH_BYTES.max(file).max(memory.saturating_mul(16)) {
+            let message = format!(
+                "cannot convert {stored} bytes to {memory}: the conversion needs far more memory than the result and \
+                 the file"
+            );
             return Err(Error::limit(message));
         }
         Ok(())
@@ -231,7 +235,7 @@ impl Dataset {
         }
     }
 
-    /// Lists the parts of a file over a network that a read needs.
+    /// Lists the parts of files over a network that a read needs. Other data are read at once.
     fn plan<'a>(
         &'a self,
         selection: &Selection,

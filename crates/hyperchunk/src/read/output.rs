@@ -60,7 +60,7 @@ impl<'a> Output<'a> {
     #[expect(clippy::mut_from_ref, reason = "disjoint parts of one buffer; see the contract")]
     unsafe fn part(&self, first: usize, count: usize) -> Result<&mut [u8]> {
         if first.checked_add(count).is_none_or(|end| end > self.length) {
-            return Err(Error::invalid("a piece of the selection lies outside the buffer"));
+            return Err(Error::invalid("a part of the selection is outside the buffer"));
         }
         // SAFETY: in bounds of the buffer that is borrowed for 'a, as just checked; alone there, as the
         // caller promises.
@@ -102,7 +102,7 @@ impl<'a> Output<'a> {
                 copied
             }
         };
-        if copied { Ok(()) } else { Err(Error::invalid("a piece of the selection lies outside its chunk")) }
+        if copied { Ok(()) } else { Err(Error::invalid("a part of the selection is outside its chunk")) }
     }
 
     /// Writes the elements of a column; `source` has the stored bytes of the box. Only without a
@@ -115,7 +115,7 @@ impl<'a> Output<'a> {
             return Ok(());
         }
         let size = self.stored_size;
-        let outside = || Error::invalid("a piece of the selection lies outside its chunk or the buffer");
+        let outside = || Error::invalid("a part of the selection is outside its chunk or the buffer");
         let (from, to) = column.spans().ok_or_else(outside)?;
         let end = |first: usize, span: usize| first.checked_add(span)?.checked_mul(size);
         let fits = end(column.source, from).is_some_and(|end| end <= source.len())
@@ -146,7 +146,8 @@ impl<'a> Output<'a> {
     }
 
     /// Writes a part of each element of a run of a box. `source` has `size` bytes for each element of the
-    /// box, and `put` takes the run's bytes and its elements. Only without a conversion.
+    /// box. `put` gets the run's bytes and its elements in the buffer, and returns false if they do not fit.
+    /// Only without a conversion.
     ///
     /// # Safety
     /// No other thread may have these elements at the same time.
@@ -172,7 +173,7 @@ impl<'a> Output<'a> {
                 run.copy(size, source, scratch) && put(scratch, part)
             }
         };
-        if done { Ok(()) } else { Err(Error::invalid("a piece of the selection lies outside its chunk")) }
+        if done { Ok(()) } else { Err(Error::invalid("a part of the selection is outside its chunk")) }
     }
 
     /// Returns the elements from `first` on as bytes, to be read into directly. Only without a conversion.

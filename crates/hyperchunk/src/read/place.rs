@@ -8,7 +8,7 @@ pub(super) struct Place(Option<usize>);
 impl Place {
     /// Returns this thread's processor.
     pub(super) fn here() -> Self {
-        // SAFETY: asks for a number.
+        // SAFETY: the call only returns a number.
         #[cfg(target_os = "linux")]
         return Self(usize::try_from(unsafe { libc::sched_getcpu() }).ok());
         #[cfg(not(target_os = "linux"))]

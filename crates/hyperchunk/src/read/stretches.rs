@@ -9,24 +9,24 @@ use hyperchunk_format::model::{Chunked, Layout};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Consecutive rows of a dataset; rows are counted by its first dimension.
+/// Consecutive rows of a dataset: the indices of its first dimension.
 #[derive(Debug, Clone)]
 pub struct Stretch {
     /// The range of rows.
     pub rows: Range<u64>,
-    /// The file that holds all their elements contiguously and unfiltered, and the offset; `None` if they
-    /// must be read.
+    /// The file that contains all their elements contiguously and unfiltered, and the offset in it; `None` if
+    /// there is none, so that they must be read.
     pub place: Option<(Arc<dyn Source>, u64)>,
 }
 
 impl Dataset {
-    /// Returns the locations of rows: together exactly the given rows, in order. A dataset without
-    /// dimensions is one row.
+    /// Returns the locations of rows, in order; together they are exactly the given rows. A scalar dataset is
+    /// one row.
     ///
-    /// Locations are wholly inside their file, by its size when it was opened.
+    /// Each location is inside its file, as of the file's size when it was opened.
     ///
     /// # Errors
-    /// If the index of its chunks, or a file that has its data, cannot be read.
+    /// If the index of its chunks, or a file that contains its data, cannot be read.
     pub fn stretches(&self, rows: Range<u64>) -> Result<Vec<Stretch>> {
         if rows.is_empty() {
             return Ok(Vec::new());
@@ -98,7 +98,7 @@ fn in_one_piece(dataset: &Dataset, row: u64, rows: &Range<u64>) -> Result<Vec<St
         }
         Some(Bytes::External(parts)) => {
             let within = parts.iter().filter_map(|(start, length, source, offset)| {
-                // Whole rows only: a row in two files is read.
+                // Whole rows only: a row that is divided between two files must be read.
                 let first = start.div_ceil(row).max(rows.start);
                 let end = (start.checked_add(*length)? / row).min(rows.end);
                 let offset = offset.checked_add(first.checked_mul(row)?.checked_sub(*start)?)?;
@@ -149,8 +149,7 @@ fn in_chunks(dataset: &Dataset, chunked: &Chunked, row: u64, rows: &Range<u64>) 
     })
 }
 
-/// Returns whether a stretch is stored directly after another, as chunks are that were written one after
-/// the other.
+/// Returns whether a stretch is stored directly after another one, as chunks often are.
 fn follows(last: &Stretch, next: &Stretch, row: u64) -> bool {
     match (&last.place, &next.place) {
         (Some((_, before)), Some((_, offset))) => {

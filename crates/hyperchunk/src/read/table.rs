@@ -7,14 +7,14 @@ use hyperchunk_format::parse::chunk_index::{self, ChunkMap};
 use hyperchunk_format::parse::extents::{self, Extent};
 use std::ops::Range;
 
-/// Maximum number of places in the chunk grid for which the index is read whole and kept.
+/// Maximum size of a chunk grid whose index is always read whole and cached.
 const SMALL_GRID: u64 = 1 << 16;
 
-/// Stored chunks by their place in the grid.
+/// Stored chunks by their scaled coordinates.
 #[derive(Debug)]
 pub(crate) struct ChunkTable {
     rank: usize,
-    /// The places, in order, `rank` coordinates each.
+    /// The scaled coordinates in row-major order, `rank` for each chunk.
     scaled: Vec<u64>,
     chunks: Vec<StoredChunk>,
 }
@@ -46,12 +46,12 @@ impl ChunkTable {
         self.chunks.len()
     }
 
-    /// Returns the places of the chunks, in order.
+    /// Returns the scaled coordinates of the chunks, in row-major order.
     pub(crate) fn places(&self) -> impl Iterator<Item = &[u64]> + Send {
         self.scaled.chunks_exact(self.rank.max(1))
     }
 
-    /// Finds the chunk at a place, if it is stored.
+    /// Returns the chunk with these scaled coordinates, if it is stored.
     pub(crate) fn find(&self, scaled: &[u64]) -> Option<StoredChunk> {
         let (mut low, mut high) = (0, self.chunks.len());
         while low < high {
@@ -66,7 +66,7 @@ impl ChunkTable {
     }
 }
 
-/// Lists all stored chunks of a dataset, in order of their place.
+/// Lists all stored chunks of a dataset, in row-major order.
 pub(crate) fn all_chunks(dataset: &Dataset) -> Result<Vec<Chunk>> {
     let Some(chunked) = dataset.chunked() else { return Ok(Vec::new()) };
     if let Some(chunks) = indexed(dataset, chunked)? {
@@ -78,14 +78,14 @@ pub(crate) fn all_chunks(dataset: &Dataset) -> Result<Vec<Chunk>> {
     Ok(chunks)
 }
 
-/// Lists all stored chunks, and the extents of their index as far as they are certain.
+/// Lists all stored chunks, and the file extents of their index that are known for certain.
 pub(crate) fn all_chunks_and_extents(dataset: &Dataset) -> Result<(Vec<Chunk>, Vec<Extent>)> {
     let Some(chunked) = dataset.chunked() else { return Ok((Vec::new(), Vec::new())) };
     let map = chunk_map(dataset, chunked);
     dataset.object().parse(|image, _| extents::index(image, &map))
 }
 
-/// Lists the stored chunks of `region`, a box in the grid, in order of their place.
+/// Lists the stored chunks of `region`, a box in the grid, in row-major order.
 pub(crate) fn chunks_within(
     dataset: &Dataset,
     chunked: &Chunked,
@@ -129,7 +129,7 @@ pub(crate) fn with_table<T>(
     with(cached.get_or_init(|| ChunkTable::new(chunked.dims.len(), chunks)))
 }
 
-/// Returns all stored chunks, in order of their place, if the file's index has them.
+/// Returns all stored chunks, in row-major order, if the file's index has a table of them.
 fn indexed(dataset: &Dataset, chunked: &Chunked) -> Result<Option<Vec<Chunk>>> {
     let file = dataset.object().file();
     let Some(index) = &file.0.index else { return Ok(None) };

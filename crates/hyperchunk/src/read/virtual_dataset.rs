@@ -10,9 +10,9 @@ use hyperchunk_format::select::{Selection, map};
 use std::cell::Cell;
 use std::ops::Range;
 
-/// Divisor of the limit `virtual_mappings` that gives the number of sources one read may open through other
-/// virtual datasets. Their number multiplies if each level has the next one several times.
-const NESTED: u64 = 4;
+/// Divisor of the limit `virtual_mappings` that gives the maximum number of sources that one read may open
+/// through other virtual datasets. Their number could otherwise grow exponentially with the depth.
+const NESTED_DIVISOR: u64 = 4;
 
 thread_local! {
     /// Number of nested virtual datasets that this thread is reading.
@@ -28,8 +28,7 @@ impl Inside {
     fn enter(object: &Object) -> Result<Self> {
         let depth = DEPTH.get();
         if depth >= object.file().options().limits.virtual_depth {
-            let message =
-                "virtual datasets of virtual datasets, too deep (limit `virtual_depth`) or in a circle";
+            let message = "virtual datasets are nested too deep (limit `virtual_depth`), or in a cycle";
             return Err(object.name(Error::limit(message)));
         }
         if depth == 0 {
@@ -44,12 +43,12 @@ impl Inside {
         if DEPTH.get() < 2 {
             return Ok(());
         }
-        let most = object.file().options().limits.virtual_mappings / NESTED;
+        let most = object.file().options().limits.virtual_mappings / NESTED_DIVISOR;
         let opened = OPENED.get() + 1;
         OPENED.set(opened);
         if opened > most {
             let message = format!(
-                "more than {most} sources of virtual datasets inside of another (a quarter of the limit `virtual_mappings`)"
+                "more than {most} sources of nested virtual datasets (a quarter of the limit `virtual_mappings`)"
             );
             return Err(object.name(Error::limit(message)));
         }
@@ -63,8 +62,8 @@ impl Drop for Inside {
     }
 }
 
-/// Returns the current extent of a virtual dataset. Along unlimited mappings, it reaches to the end of the
-/// last available source.
+/// Returns the current extent of a virtual dataset. In the dimension of an unlimited mapping, it reaches to
+/// the end of the last available source.
 pub(crate) fn extent(inner: &Inner) -> Result<Vec<u64>> {
     if !inner.mappings.iter().any(|mapping| unlimited(&mapping.target).is_some()) {
         return Ok(inner.dims.clone());
@@ -94,17 +93,18 @@ pub(crate) fn extent(inner: &Inner) -> Result<Vec<u64>> {
     Ok(dims.map(|((dim, reached), least)| reached.map_or(*dim, |reached| reached.max(least))).collect())
 }
 
-/// Finds the dimension in which a selection is unlimited.
+/// Returns the dimension in which a selection is unlimited, and its hyperslab there, if there is one.
 fn unlimited(selection: &StoredSelection) -> Option<(usize, Hyperslab)> {
     let StoredSelection::Regular(slabs) = selection else { return None };
     let slabs = slabs.iter().enumerate();
     slabs.map(|(axis, slab)| (axis, *slab)).find(|(_, slab)| slab.count.is_none() || slab.block.is_none())
 }
 
-/// Returns the current number of a source's indices in its unlimited dimension.
+/// Returns the number of indices that the mapping's selection in the source currently has in its unlimited
+/// dimension.
 fn slices(inner: &Inner, mapping: &VirtualMapping) -> Result<u64> {
     let Some((axis, slab)) = unlimited(&mapping.source) else {
-        return Err(Error::corrupt("a virtual dataset's mapping that has no end on one side only"));
+        return Err(Error::corrupt("a mapping is unlimited in the virtual dataset but not in the source"));
     };
     let Some(source) = open(&inner.object, mapping, 0)? else { return Ok(0) };
     let left = source.dims().get(axis).copied().unwrap_or(0).saturating_sub(slab.start);
@@ -144,7 +144,7 @@ fn end_of_blocks(inner: &Inner, mapping: &VirtualMapping, slab: Hyperslab) -> Re
     }
 }
 
-/// Counts the existing sources of a name with a block number in it, up to the first gap.
+/// Counts the existing sources of a name with a block number (`%b`) in it, up to the first missing one.
 fn blocks(object: &Object, mapping: &VirtualMapping) -> Result<u64> {
     let most = object.file().options().limits.virtual_mappings;
     for number in 0..most {
@@ -155,7 +155,7 @@ fn blocks(object: &Object, mapping: &VirtualMapping) -> Result<u64> {
     Err(Error::limit(format!("more than {most} sources of a virtual dataset (limit `virtual_mappings`)")))
 }
 
-/// Opens a source; `None` if it is missing: its elements are then the fill value.
+/// Opens a source; `None` if it is missing, so that its elements are read as the fill value.
 fn open(object: &Object, mapping: &VirtualMapping, block: u64) -> Result<Option<Dataset>> {
     Inside::count(object)?;
     let (file, path) = (numbered(&mapping.file, block), numbered(&mapping.dataset, block));
@@ -180,8 +180,7 @@ fn numbered(name: &SourceName, block: u64) -> Name {
 pub(super) fn read(dataset: &Dataset, selection: &Selection, output: &Output<'_>) -> Result<()> {
     let inner = &dataset.0;
     let _inside = Inside::enter(&inner.object)?;
-    let count =
-        usize::try_from(selection.count(dataset.dims())?).map_err(|_| Error::limit("larger than memory"))?;
+    let count = usize::try_from(selection.count(dataset.dims())?).map_err(|_| too_large())?;
     // SAFETY: this thread is alone.
     unsafe { output.fill(0, count, dataset.unwritten()?.as_deref()) }?;
     let Some(asked) = selection.bounds(dataset.dims())? else { return Ok(()) };
@@ -218,6 +217,10 @@ pub(super) fn read(dataset: &Dataset, selection: &Selection, output: &Output<'_>
     Ok(())
 }
 
+fn too_large() -> Error {
+    Error::limit("a selection larger than the address space")
+}
+
 fn with_slab(selection: &StoredSelection, axis: usize, slab: Hyperslab) -> StoredSelection {
     match selection {
         StoredSelection::Regular(slabs) => {
@@ -244,22 +247,21 @@ fn part(
     }
     let Some(source) = open(&dataset.0.object, mapping, block)? else { return Ok(()) };
     if dataset.datatype().has_vlen() && !source.0.object.file().same(dataset.0.object.file()) {
-        // Such elements are references into the heap of the source's file.
-        let message = "a virtual dataset of sequences or strings of any length that lie in another file";
+        // Such elements refer to the global heap of the source's file.
+        let message = "cannot read variable-length elements of a virtual dataset from another file";
         return Err(dataset.name(Error::unsupported(message)));
     }
     let selected = Selection::resolve(&mapping.source, source.dims())?;
     let Some(mapped) = map(&selected, source.dims(), target, dataset.dims(), selection)? else {
         return Ok(());
     };
-    let count = usize::try_from(mapped.source.count(source.dims())?)
-        .map_err(|_| Error::limit("larger than memory"))?;
+    let count = usize::try_from(mapped.source.count(source.dims())?).map_err(|_| too_large())?;
     if let Some(place) = mapped.place().filter(|_| output.is_copy()) {
         // SAFETY: this thread is alone.
         return source.read_as(&mapped.source, dataset.datatype(), unsafe { output.direct(place, count) }?);
     }
     let size = output.stored_size;
-    let bytes = count.checked_mul(size).ok_or_else(|| Error::limit("larger than memory"))?;
+    let bytes = count.checked_mul(size).ok_or_else(too_large)?;
     if !output.is_copy() {
         dataset.check_scratch(bytes, count.saturating_mul(output.memory_size))?;
     }
@@ -268,6 +270,6 @@ fn part(
     mapped.runs(|from, to, count| {
         let stored = values.get(from * size..(from + count) * size);
         // SAFETY: this thread is alone.
-        unsafe { output.put(to, stored.ok_or_else(|| Error::invalid("a run outside its source"))?) }
+        unsafe { output.put(to, stored.ok_or_else(|| Error::invalid("a run is outside its source"))?) }
     })
 }

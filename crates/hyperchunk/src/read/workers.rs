@@ -1,4 +1,5 @@
-//! Parallel jobs on threads that live for one read: no threads remain that a fork could break.
+//! Parallel execution of jobs on threads that exist for one read only, so that a fork between reads finds no
+//! other threads.
 
 use super::place::Place;
 use crate::Result;
@@ -11,10 +12,10 @@ use std::time::Duration;
 /// Interval at which a thread that waits for others polls for an interrupt.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Does all jobs, on up to `threads` threads, each with a state of its own.
+/// Runs all jobs, on up to `threads` threads, each with its own state.
 ///
 /// # Errors
-/// The first error of a job; the others are left undone.
+/// The error of a job; the remaining jobs are then not started. Io if the read is cancelled.
 pub fn spread<J: Send, S>(
     threads: usize,
     jobs: impl Iterator<Item = J> + Send,
@@ -62,7 +63,7 @@ pub fn spread<J: Send, S>(
             .collect();
         drop(running);
         let mine = run();
-        // Only the thread that called may hear of a signal.
+        // Only the calling thread can learn of a signal, so it polls while it waits for the others.
         while ask.is_some() && ended.recv_timeout(POLL_INTERVAL) == Err(RecvTimeoutError::Timeout) {
             if interrupt::check(ask.as_ref()).is_err() {
                 failed.store(true, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Attributes in JSON.
+//! Conversion of attributes to JSON.
 
 use super::zarr::number;
 use crate::{Dataset, Object, Result};
@@ -6,7 +6,7 @@ use hyperchunk_format::model::{Attribute, Class, Dataspace, LinkTarget, Referenc
 use serde_json::{Map, Value, json};
 use std::collections::HashMap;
 
-/// Attributes of HDF5's and netCDF's internal bookkeeping.
+/// Attributes that HDF5 and netCDF use internally, which are omitted.
 const HIDDEN: [&[u8]; 9] = [
     b"REFERENCE_LIST",
     b"CLASS",
@@ -19,14 +19,14 @@ const HIDDEN: [&[u8]; 9] = [
     b"_NCCOPY",
 ];
 /// Maximum size of an attribute in bytes; larger ones are omitted.
-const LONGEST: usize = 1 << 20;
+const MAX_ATTRIBUTE_BYTES: usize = 1 << 20;
 
 /// Returns the attributes of a group.
 pub(super) fn group(object: &Object) -> Result<Value> {
     plain(object).map(Value::Object)
 }
 
-/// Names for unnamed axes: axes of equal length in a group share one, as in netCDF-C and h5netcdf.
+/// Names for unnamed axes. Axes of equal length in a group share a name, as in netCDF-C and h5netcdf.
 #[derive(Default)]
 pub(super) struct UnnamedAxes {
     /// Lengths and names, by group.
@@ -63,7 +63,7 @@ pub(super) fn array(dataset: &Dataset, lengths: &[u64], unnamed: &mut UnnamedAxe
     Ok(Value::Object(attributes))
 }
 
-/// Converts an error of damaged contents to `None`; an error of reading is passed on.
+/// Converts an error about damaged contents to `None`; an error of reading is passed on.
 fn stored<T>(result: Result<T>) -> Result<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),
@@ -89,7 +89,7 @@ pub(crate) fn plain(object: &Object) -> Result<Map<String, Value>> {
 /// Converts a value to JSON; `None` for values that JSON cannot express.
 fn value(object: &Object, attribute: &Attribute) -> Result<Option<Value>> {
     let size = usize::try_from(attribute.datatype.size).unwrap_or(usize::MAX).max(1);
-    if attribute.data.len() > LONGEST || matches!(attribute.dataspace, Dataspace::Null) {
+    if attribute.data.len() > MAX_ATTRIBUTE_BYTES || matches!(attribute.dataspace, Dataspace::Null) {
         return Ok(None);
     }
     let mut sequences = object.file().sequences();
@@ -109,14 +109,14 @@ fn value(object: &Object, attribute: &Attribute) -> Result<Option<Value>> {
         let Some(value) = value else { return Ok(None) };
         elements.push(value);
     }
-    // netCDF stores a single value as a list of one.
+    // A single element becomes a plain value, since netCDF stores single values as lists of one.
     Ok(Some(match <[Value; 1]>::try_from(elements) {
         Ok([one]) => one,
         Err(elements) => Value::Array(elements),
     }))
 }
 
-/// Returns the name of an axis: its scale's, or the dataset's own if that is a scale.
+/// Returns the name of an axis: the name of its dimension scale, or of the dataset itself if that is a scale.
 fn axis_name(dataset: &Dataset, axis: usize) -> Result<Option<String>> {
     Ok(match stored(dataset.object().attribute(b"DIMENSION_LIST"))?.flatten() {
         Some(list) => stored(scale(dataset, axis, &list))?.flatten(),
@@ -134,7 +134,7 @@ fn leaf(path: &str) -> Option<String> {
     path.rsplit('/').next().map(str::to_owned).filter(|name| !name.is_empty())
 }
 
-/// Returns the name of an axis's first scale.
+/// Returns the name of an axis's first dimension scale.
 fn scale(dataset: &Dataset, axis: usize, list: &Attribute) -> Result<Option<String>> {
     let object = dataset.object();
     let Class::Vlen { base } = &list.datatype.class else { return Ok(None) };

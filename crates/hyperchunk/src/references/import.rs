@@ -6,25 +6,28 @@ use hyperchunk_format::model::Chunk;
 use serde_json::Value;
 use std::collections::{BTreeMap, HashSet};
 
-/// Reads the chunks of a file from kerchunk's JSON, version 1 or the older one without a version. Arrays
-/// with chunks that are inlined in the references, or are in another file, are omitted: an index takes them
-/// from the file itself.
+/// Reads the locations of a file's chunks from kerchunk's JSON, version 1 or the older one without a version.
+/// Arrays with chunks that are inlined in the references, or are in another file, are omitted; an index then
+/// takes their chunks from the file itself.
 ///
-/// `url` is the file; references to another name are accepted if all of them have the same name.
+/// `url` is the file's name; another name is accepted if it is the only one in the references.
 ///
 /// # Errors
-/// Invalid if it is no such JSON, or is about other files; Unsupported for generated references.
+/// Invalid if the text is not such JSON, or if the references are to other files; Unsupported for generated
+/// references.
 pub fn import(text: &[u8], url: &str) -> Result<Tables> {
     let document: Value = serde_json::from_slice(text)
-        .map_err(|error| invalid(format!("the references are no JSON: {error}")))?;
-    let Value::Object(document) = document else { return Err(invalid("the references are no JSON object")) };
+        .map_err(|error| invalid(format!("cannot parse the references as JSON: {error}")))?;
+    let Value::Object(document) = document else {
+        return Err(invalid("the references must be a JSON object"));
+    };
     let refs = match document.get("refs") {
         Some(Value::Object(refs)) => refs,
-        Some(_) => return Err(invalid("`refs` is no JSON object")),
+        Some(_) => return Err(invalid("`refs` must be a JSON object")),
         None => &document,
     };
     if document.get("gen").is_some_and(|made| made.as_array().is_none_or(|made| !made.is_empty())) {
-        return Err(Error::unsupported("generated references (`gen`)"));
+        return Err(Error::unsupported("generated references (`gen`) are not supported"));
     }
     let templates = document.get("templates").and_then(Value::as_object);
     let expand = |name: &str| {
@@ -44,7 +47,7 @@ pub fn import(text: &[u8], url: &str) -> Result<Tables> {
         .map(expand)
         .collect();
     if names.len() > 1 && !names.contains(url) {
-        return Err(invalid(format!("the references are about {} files, and not about {url}", names.len())));
+        return Err(invalid(format!("the references are to {} files, none of which is {url}", names.len())));
     }
     let here = |name: &str| names.len() == 1 || expand(name) == url;
     let mut tables = Tables::new();
@@ -69,7 +72,7 @@ pub fn import(text: &[u8], url: &str) -> Result<Tables> {
         match parts {
             Some([Value::String(name), offset, length]) if here(name) => {
                 let (Some(address), Some(size)) = (offset.as_u64(), length.as_u64()) else {
-                    return Err(invalid(format!("`{key}`: offset and length are no numbers")));
+                    return Err(invalid(format!("`{key}`: offset and length must be unsigned integers")));
                 };
                 table.chunks.push(Chunk { scaled, address, size, filter_mask: 0 });
             }
@@ -92,9 +95,8 @@ fn arrays(refs: &serde_json::Map<String, Value>) -> Result<BTreeMap<&str, Value>
     for (key, value) in refs {
         let Some(array) = key.strip_suffix("/.zarray") else { continue };
         let metadata = match value {
-            Value::String(text) => {
-                serde_json::from_str(text).map_err(|error| invalid(format!("`{key}` is no JSON: {error}")))?
-            }
+            Value::String(text) => serde_json::from_str(text)
+                .map_err(|error| invalid(format!("cannot parse `{key}` as JSON: {error}")))?,
             other => other.clone(),
         };
         arrays.insert(array, metadata);
@@ -113,7 +115,7 @@ fn filters(metadata: &Value) -> usize {
     listed + usize::from(metadata.get("compressor").is_some_and(Value::is_object))
 }
 
-/// Splits a key into the array and the place of a chunk in it.
+/// Splits a key into the array's name and the coordinates of a chunk in it.
 fn split<'k>(key: &'k str, tables: &Tables) -> Option<(Vec<u8>, &'k str)> {
     let mut end = key.len();
     while let Some(at) = key.get(..end)?.rfind('/') {

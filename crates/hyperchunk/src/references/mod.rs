@@ -31,8 +31,8 @@ pub enum Kind {
 /// Objects omitted from references: path and reason.
 pub type LeftOut = Vec<(Vec<u8>, String)>;
 
-/// Writes references to all chunks of a file, under the name `url`. Objects that Zarr cannot express
-/// exactly are omitted.
+/// Writes references to all chunks of a file, which they call `url`. Objects that Zarr cannot express exactly
+/// are omitted and returned.
 ///
 /// # Errors
 /// The errors of the file; Io from `out`.
@@ -85,7 +85,7 @@ impl Writer<'_> {
         write!(self.out, "{comma}\n{}: {value}", json!(key)).map_err(cannot_write)
     }
 
-    /// Writes a string that holds JSON.
+    /// Writes a member whose value is a string that contains JSON.
     fn text(&mut self, path: &str, name: &str, value: &Value) -> Result<()> {
         let key = if path.is_empty() { name.to_owned() } else { format!("{path}/{name}") };
         self.member(&key, &json!(value.to_string()))
@@ -93,7 +93,7 @@ impl Writer<'_> {
 
     fn object(&mut self, object: &Object, path: &[u8]) -> Result<()> {
         let Ok(name) = std::str::from_utf8(path) else {
-            self.left.push((path.to_vec(), "its name is no text".into()));
+            self.left.push((path.to_vec(), "its name is not UTF-8".into()));
             return Ok(());
         };
         let name = name.trim_matches('/');
@@ -141,7 +141,7 @@ impl Writer<'_> {
                 if matches!(dataset.layout(), Layout::Compact { .. }) {
                     self.left.push((
                         name.into(),
-                        "its data lie in its header, which a manifest cannot say".into(),
+                        "its data are in its object header, which a manifest cannot express".into(),
                     ));
                     return Ok(());
                 }

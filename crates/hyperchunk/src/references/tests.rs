@@ -60,7 +60,7 @@ fn what_is_no_references() {
         assert_eq!(error.kind(), kind, "{text}");
         assert!(error.to_string().contains(message), "{error}");
     };
-    check("", ErrorKind::Invalid, "no JSON");
+    check("", ErrorKind::Invalid, "as JSON");
     check("[]", ErrorKind::Invalid, "object");
     check(r#"{"refs": 3}"#, ErrorKind::Invalid, "`refs`");
     check(r#"{"refs": {}, "gen": [{}]}"#, ErrorKind::Unsupported, "gen");

@@ -8,20 +8,20 @@ use serde_json::{Value, json};
 use std::fmt::Write as _;
 
 /// Maximum size in bytes of the chunks into which contiguous data are divided, if they divide evenly.
-const PIECE: u64 = 16 << 20;
+const MAX_CHUNK_BYTES: u64 = 16 << 20;
 
-/// A dataset as an array.
+/// A dataset as a Zarr array.
 pub(super) struct Array {
     /// The contents of `.zarray`.
     pub(super) metadata: Value,
     shape: Vec<u64>,
     rank: usize,
-    /// Number of axes that array elements add; chunks have the coordinate 0 there.
+    /// Number of axes that elements of an array datatype add; chunks have the coordinate 0 on these.
     inner: usize,
     chunks: Vec<Placed>,
 }
 
-/// A chunk: its place, offset and length.
+/// A chunk: its scaled coordinates, file offset and length.
 struct Placed(Vec<u64>, u64, u64);
 
 impl Array {
@@ -32,13 +32,15 @@ impl Array {
     pub(super) fn new(dataset: &Dataset, kind: Kind) -> Result<Self> {
         let element = Element::new(dataset.datatype())?;
         if element.datatype != *dataset.datatype() {
-            return Err(Error::unsupported("Zarr has no such numbers, or no such layout of compounds"));
+            return Err(Error::unsupported(
+                "Zarr has no equivalent of its numbers or of the layout of its compounds",
+            ));
         }
         if !dataset.external().is_empty() {
-            return Err(Error::unsupported("its data lie in other files"));
+            return Err(Error::unsupported("its data are in other files"));
         }
         if dataset.store().is_some() {
-            return Err(Error::unsupported("its data are pieces in the logs of a sharded store"));
+            return Err(Error::unsupported("its data are in the logs of a sharded store"));
         }
         if matches!(dataset.dataspace(), Dataspace::Null) {
             return Err(Error::unsupported("Zarr has no null arrays"));
@@ -54,7 +56,9 @@ impl Array {
                 filters = kept.map(|(_, filter)| filter).collect();
                 let uneven = dims.iter().zip(&chunked.dims).any(|(dim, chunk)| dim % (*chunk).max(1) != 0);
                 if chunked.edge_chunks_unfiltered && uneven {
-                    return Err(Error::unsupported("its chunks at the edges have no filters"));
+                    return Err(Error::unsupported(
+                        "its partial chunks at the edges are stored without filters",
+                    ));
                 }
                 (chunked.dims.clone(), chunks)
             }
@@ -78,7 +82,7 @@ impl Array {
         let is_whole = is_compact || chunks.len() as u64 == count.fold(1, u64::saturating_mul);
         let fill = match kind {
             Kind::Kerchunk => fill(dataset, base_type, is_whole)?,
-            // Its readers take the marker from the attribute.
+            // VirtualiZarr's readers take the marker of missing data from the attribute `_FillValue`.
             Kind::VirtualiZarr => unwritten(dataset, base_type)?,
         };
         let metadata = json!({
@@ -116,12 +120,15 @@ impl Array {
     }
 }
 
-/// Returns the chunks, and the filter mask that all of them share.
+/// Returns the stored chunks, and the filter mask that all of them share.
+///
+/// # Errors
+/// Unsupported if chunks have different filter masks.
 fn placed(dataset: &Dataset, base: u64) -> Result<(Vec<Placed>, u32)> {
     let chunks = dataset.chunks()?;
     let mask = chunks.first().map_or(0, |chunk| chunk.filter_mask);
     if chunks.iter().any(|chunk| chunk.filter_mask != mask) {
-        return Err(Error::unsupported("some of its chunks leave out filters, which references cannot say"));
+        return Err(Error::unsupported("some of its chunks skip filters, which references cannot express"));
     }
     let place = |chunk: hyperchunk_format::model::Chunk| {
         Placed(chunk.scaled, chunk.address.saturating_add(base), chunk.size)
@@ -129,13 +136,14 @@ fn placed(dataset: &Dataset, base: u64) -> Result<(Vec<Placed>, u32)> {
     Ok((chunks.into_iter().map(place).collect(), mask))
 }
 
-/// Divides contiguous data along the slowest axis into chunks of equal size.
+/// Divides contiguous data along the slowest axis into chunks of equal size. Returns a chunk's extent, and
+/// the chunks.
 fn pieces(dims: &[u64], size: u64, offset: Option<u64>) -> (Vec<u64>, Vec<Placed>) {
     let mut chunk: Vec<u64> = dims.iter().map(|dim| (*dim).max(1)).collect();
     let row = dims.iter().skip(1).fold(size, |row, dim| row.saturating_mul(*dim));
     if let Some((rows, extent)) = chunk.first_mut().zip(dims.first().filter(|extent| **extent > 0)) {
-        let most = (PIECE / row.max(1)).clamp(1, *extent);
-        // The largest part that divides it, unless that makes far too many.
+        let most = (MAX_CHUNK_BYTES / row.max(1)).clamp(1, *extent);
+        // The largest number of rows that divides the extent, unless that would make far too many chunks.
         let even = (most.div_ceil(16)..=most).rev().take(1 << 20).find(|rows| extent % rows == 0);
         *rows = even.unwrap_or(*extent);
     }
@@ -163,7 +171,7 @@ fn codec(filter: &Filter, size: u64) -> Result<Value> {
         2 => json!({"id": "shuffle", "elementsize": parameter(0, u32::try_from(size).unwrap_or(1))}),
         3 => json!({"id": "fletcher32"}),
         307 => json!({"id": "bz2", "level": parameter(0, 9)}),
-        // A Blosc frame describes itself.
+        // A Blosc frame contains its parameters, so these do not matter for decoding.
         32001 => json!({"id": "blosc", "cname": "lz4", "clevel": 5, "shuffle": 1, "blocksize": 0}),
         32015 => json!({"id": "zstd", "level": parameter(0, 3)}),
         id => return Err(Error::unsupported(format!("numcodecs has no codec for filter {id}"))),
@@ -192,7 +200,8 @@ fn complex(datatype: &Datatype) -> Result<Option<(&Datatype, String)>> {
     Ok(Some((half, name.to_owned())))
 }
 
-/// Returns the name of NumPy's datetimes and durations, which h5py stores as opaque bytes whose tag it is.
+/// Returns the type name of NumPy's datetimes and durations, which h5py stores as opaque bytes with the name
+/// as tag.
 fn datetime(datatype: &Datatype) -> Option<&str> {
     let Class::Opaque { tag } = &datatype.class else { return None };
     let name = std::str::from_utf8(tag.as_bytes()).ok()?.strip_prefix("NUMPY:")?;
@@ -214,8 +223,10 @@ fn dtype(datatype: &Datatype) -> Result<Value> {
         return Ok(json!(element.descr().trim_matches('\'')));
     };
     let member = |member: &hyperchunk_format::model::Member| {
-        let name =
-            member.name.as_str().ok_or_else(|| Error::unsupported("a member whose name is no text"))?;
+        let name = member
+            .name
+            .as_str()
+            .ok_or_else(|| Error::unsupported("a compound member's name is not UTF-8"))?;
         let element = Element::new(&member.datatype)?;
         let base = match &member.datatype.class {
             Class::Array { base, .. } => base,
@@ -229,11 +240,13 @@ fn dtype(datatype: &Datatype) -> Result<Value> {
     members.iter().map(member).collect::<Result<Vec<Value>>>().map(Value::Array)
 }
 
-/// Returns the fill value for readers that take it for the marker of missing data, too: that of elements that were never
-/// written or, if there are none, the attribute `_FillValue`.
+/// Returns the fill value for readers that also use it as the marker of missing data. It is the value of
+/// unwritten elements; or, if that differs from the attribute `_FillValue` and all chunks are stored, the
+/// attribute's value.
 ///
 /// # Errors
-/// Unsupported if Zarr cannot say it, or needs it for another value: version 2 has one for both.
+/// Unsupported if Zarr cannot express it, or if the two values differ and unwritten elements exist: Zarr
+/// version 2 has one fill value for both.
 fn fill(dataset: &Dataset, datatype: &Datatype, is_whole: bool) -> Result<Value> {
     let value = unwritten(dataset, datatype)?;
     let marker = dataset.object().attribute(b"_FillValue")?;
@@ -244,24 +257,24 @@ fn fill(dataset: &Dataset, datatype: &Datatype, is_whole: bool) -> Result<Value>
         Some(marker) if !value.is_null() && !is_same(&marker) => match is_whole {
             true => Ok(marker),
             false => Err(Error::unsupported(format!(
-                "elements that were never written are {value}, and the attribute _FillValue is {marker}, for both of which \
-                 Zarr has one fill value"
+                "unwritten elements are {value} and the attribute _FillValue is {marker}, but Zarr has one fill \
+                 value for both"
             ))),
         },
         _ => Ok(value),
     }
 }
 
-/// Returns the value of elements that were never written; null for zeros that the user did not ask for.
+/// Returns the value of unwritten elements; null for zeros that the user did not define as the fill value.
 fn unwritten(dataset: &Dataset, datatype: &Datatype) -> Result<Value> {
     let defined = matches!(&dataset.fill().value, FillWhen::User(bytes) if !bytes.is_empty());
-    // Readers treat a fill value as a marker of missing data. If the user set none, none is given, and
-    // Zarr reads zeros.
+    // Readers treat a fill value as a marker of missing data. If the user set none, the result is null,
+    // for which Zarr reads zeros.
     let Some(bytes) = dataset.unwritten()?.filter(|_| defined) else { return Ok(Value::Null) };
     let size = usize::try_from(datatype.size).unwrap_or(usize::MAX);
     let first = bytes.get(..size).unwrap_or_default();
     if bytes.chunks(size.max(1)).any(|element| element != first) {
-        return Err(Error::unsupported("a fill value that is not the same in all of an element"));
+        return Err(Error::unsupported("the fill value has different numbers within an element"));
     }
     if let Some(value) = number(datatype, first) {
         return Ok(value);
@@ -282,11 +295,11 @@ fn unwritten(dataset: &Dataset, datatype: &Datatype) -> Result<Value> {
     }
     match datatype.class {
         Class::String { .. } | Class::Opaque { .. } | Class::Compound { .. } => Ok(json!(base64(first))),
-        _ => Err(Error::unsupported("a fill value that Zarr cannot say")),
+        _ => Err(Error::unsupported("Zarr cannot express its fill value")),
     }
 }
 
-/// Converts a number to JSON in Zarr's form.
+/// Converts a number to JSON as Zarr does; `None` for other types.
 pub(super) fn number(datatype: &Datatype, bytes: &[u8]) -> Option<Value> {
     let ordered = |order: ByteOrder| {
         let mut ordered = [0_u8; 8];

@@ -1,4 +1,4 @@
-//! Check of a dataset: are its data there, and do they decode?
+//! Check whether a dataset's data are complete and can be decoded.
 
 use super::divide::{Division, Region, halves, merged};
 use super::find::FoundObject;
@@ -13,34 +13,34 @@ use hyperchunk_format::parse::chunk_index::{self, ChunkMap};
 use std::collections::HashSet;
 use std::ops::Range;
 
-/// Limit on the look-ups in a damaged chunk index.
+/// Maximum number of look-ups in a damaged chunk index.
 const MAX_LOOKUPS: u32 = 4096;
 /// Filters with a checksum: deflate (Adler-32) and Fletcher-32.
 const CHECKSUM_FILTERS: [u16; 2] = [1, 3];
 
-/// Result of a check.
+/// Result of checking one object.
 #[derive(Debug, Clone)]
 pub(super) struct Checked {
     pub(super) condition: Condition,
     pub(super) evidence: Option<Evidence>,
     pub(super) reason: Option<String>,
     pub(super) missing: Vec<MissingPart>,
-    /// The chunks that are whole, of an incomplete dataset.
+    /// Undamaged chunks of an incomplete dataset.
     pub(super) chunks: Vec<Chunk>,
-    /// The rows that are whole, of an incomplete dataset without chunks.
+    /// Undamaged rows of an incomplete contiguous dataset.
     pub(super) rows: Option<Rows>,
-    /// The boxes of elements that are whole, of an incomplete dataset whose elements refer to others.
+    /// Boxes of undamaged elements of an incomplete dataset whose elements refer to heaps or objects.
     pub(super) boxes: Vec<Region>,
-    /// Ranges of its data in the file.
+    /// Ranges of the object's data in the file.
     pub(super) extents: Vec<Range<u64>>,
 }
 
-/// First rows (indices of the slowest axis) of a dataset without chunks.
+/// First rows (indices of the slowest axis) of a contiguous dataset.
 #[derive(Debug, Clone)]
 pub(super) struct Rows {
     pub(super) address: u64,
     pub(super) count: u64,
-    /// The size of a row.
+    /// Size of a row.
     pub(super) bytes: u64,
 }
 
@@ -66,7 +66,7 @@ impl Checked {
 /// Checks an object's data.
 ///
 /// # Errors
-/// Errors of reading. Damage is a result.
+/// Errors of reading the file. Damage is no error but part of the result.
 pub(super) fn check(object: &FoundObject, progress: &(dyn Fn(u64) + Sync)) -> Result<Checked> {
     let Some(dataset) = &object.dataset else { return Ok(Checked::whole(None, Vec::new())) };
     match data(dataset, progress) {
@@ -78,8 +78,7 @@ pub(super) fn check(object: &FoundObject, progress: &(dyn Fn(u64) + Sync)) -> Re
 
 fn data(dataset: &Dataset, progress: &(dyn Fn(u64) + Sync)) -> Result<Checked> {
     if Marker::from_dataset(dataset).is_some() {
-        let message =
-            "a dataset of a sharded store, whose data are in other files: see `hyperchunk store recover`";
+        let message = "its data are in the files of a sharded store: see `hyperchunk store recover`";
         return Ok(Checked::lost(message));
     }
     if *dataset.dataspace() == Dataspace::Null {
@@ -105,7 +104,8 @@ fn data(dataset: &Dataset, progress: &(dyn Fn(u64) + Sync)) -> Result<Checked> {
     }
 }
 
-/// Checks a dataset in external files, which are not looked at. HDF5 refuses one that is larger than its parts of them.
+/// Checks the size of a dataset in external files. The files are not read. HDF5 rejects a dataset that is
+/// larger than their reserved sizes.
 fn external(dataset: &Dataset) -> Result<Checked> {
     let size = dataset.elements()?.checked_mul(dataset.datatype().size);
     let mut room = Some(0_u64);
@@ -116,14 +116,14 @@ fn external(dataset: &Dataset) -> Result<Checked> {
         Some(room) if size.is_none_or(|size| size > room) => {
             let extent = dataset.dims();
             Ok(Checked::lost(format!(
-                "its extent {extent:?} does not fit into its {room} bytes of external files"
+                "its extent {extent:?} does not fit into the {room} bytes of its external files"
             )))
         }
         _ => Ok(Checked::whole(None, Vec::new())),
     }
 }
 
-/// Returns whether elements are all that there is to copy.
+/// Returns whether the elements contain all values: they refer neither to heaps nor to other objects.
 pub(super) fn is_flat(dataset: &Dataset) -> bool {
     !dataset.datatype().has_vlen() && !dataset.datatype().has_reference()
 }
@@ -132,7 +132,7 @@ fn contiguous(dataset: &Dataset, address: u64, progress: &(dyn Fn(u64) + Sync)) 
     let file = dataset.object().file();
     let base = file.superblock().base;
     let size = dataset.elements()?.checked_mul(dataset.datatype().size);
-    let size = size.ok_or_else(|| Error::limit("more than 2^64 bytes"))?;
+    let size = size.ok_or_else(|| Error::limit("the dataset has more than 2^64 - 1 bytes"))?;
     let left = file.size().saturating_sub(base.saturating_add(address));
     let extents = std::iter::once(address..address.saturating_add(size.min(left))).collect();
     if size <= left {
@@ -229,9 +229,9 @@ fn chunks(dataset: &Dataset, chunked: &Chunked, progress: &(dyn Fn(u64) + Sync))
     })
 }
 
-/// Converts a box in the grid of chunks to the box of its elements.
-fn elements(dataset: &Dataset, chunked: &Chunked, places: &[Range<u64>]) -> Region {
-    let axes = places.iter().zip(&chunked.dims).zip(dataset.dims());
+/// Converts a box of chunk coordinates to the box of its elements.
+fn elements(dataset: &Dataset, chunked: &Chunked, chunks: &[Range<u64>]) -> Region {
+    let axes = chunks.iter().zip(&chunked.dims).zip(dataset.dims());
     axes.map(|((range, chunk), dim)| {
         let start = range.start.saturating_mul(*chunk).min(*dim);
         start..range.end.saturating_mul(*chunk).min(*dim)
@@ -239,8 +239,8 @@ fn elements(dataset: &Dataset, chunked: &Chunked, places: &[Range<u64>]) -> Regi
     .collect()
 }
 
-/// Returns the addresses of chunks that share bytes with others: an index of version 1 has no checksum, and in an
-/// undamaged file no two chunks overlap.
+/// Returns the addresses of chunks that overlap others. In an undamaged file there are none; a version 1
+/// index has no checksum that would detect the damage.
 fn overlapping(chunks: &[Chunk]) -> HashSet<u64> {
     let mut ranges: Vec<(u64, u64)> = chunks.iter().map(|chunk| (chunk.address, chunk.size)).collect();
     ranges.sort_unstable();
@@ -259,7 +259,8 @@ fn overlapping(chunks: &[Chunk]) -> HashSet<u64> {
     found
 }
 
-/// Lists the chunks that a damaged index still leads to, by halving the grid; adds the boxes of the others.
+/// Finds the chunks that a damaged index still contains, by bisecting the grid of chunks. Adds the boxes of
+/// chunks that cannot be looked up to `missing`.
 fn surviving(dataset: &Dataset, chunked: &Chunked, missing: &mut Vec<Region>) -> Result<Vec<Chunk>> {
     let grid = dataset.dims().iter().zip(&chunked.dims).map(|(dim, chunk)| 0..dim.div_ceil((*chunk).max(1)));
     let max = match dataset.dataspace() {
@@ -292,13 +293,15 @@ fn surviving(dataset: &Dataset, chunked: &Chunked, missing: &mut Vec<Region>) ->
     Ok(found)
 }
 
-/// Check of one chunk after the other.
+/// Checker of a dataset's chunks, with buffers that are reused.
 struct ChunkCheck<'d> {
     dataset: &'d Dataset,
     chunked: &'d Chunked,
+    /// Size of a decoded chunk.
     whole: usize,
     decoder: Decoder,
     stored: Vec<u8>,
+    /// Number of bytes of the last chunk, decoded.
     bytes: usize,
 }
 
@@ -307,7 +310,7 @@ impl<'d> ChunkCheck<'d> {
         let size = chunked.dims.iter().try_fold(chunked.element_size, |size, dim| size.checked_mul(*dim));
         let most = dataset.object().file().options().limits.chunk_bytes;
         let size = size.filter(|size| *size <= most).and_then(|size| usize::try_from(size).ok());
-        let whole = size.ok_or_else(|| Error::limit("a chunk larger than the limit `chunk_bytes`"))?;
+        let whole = size.ok_or_else(|| Error::limit("the chunks exceed the limit `chunk_bytes`"))?;
         let (decoder, stored) = (Decoder::default(), Vec::new());
         Ok(Self { dataset, chunked, whole, decoder, stored, bytes: 0 })
     }
@@ -329,7 +332,7 @@ impl<'d> ChunkCheck<'d> {
         let decoded = self.decoder.decode_padded(filters, chunk.filter_mask, &self.stored, self.whole, least);
         match decoded {
             Ok(bytes) => self.bytes = bytes.len(),
-            // Copied as it is stored, since no value of it is needed.
+            // Without its filter, the chunk can still be copied in its stored form.
             Err(error) if error.kind() == ErrorKind::MissingFilter && is_flat(dataset) => {
                 return Ok(Evidence::Unchecked);
             }

@@ -1,4 +1,4 @@
-//! Copying of data: of incomplete datasets, and of those that are mostly holes of a sparse file.
+//! Copying of incomplete datasets, and of contiguous datasets in sparse files.
 
 use super::check::{Checked, Rows};
 use super::divide::selection;
@@ -13,9 +13,9 @@ use crate::{Dataset, Error, Result};
 use hyperchunk_format::model::{FillWhen, Layout};
 use hyperchunk_format::select::{Axis, Selection};
 
-/// Smallest dataset that is searched for holes.
+/// Minimum size of a dataset that is searched for holes.
 const LARGE_BYTES: u64 = 64 << 20;
-/// Number of bytes of which a copy is left out if all are in a hole.
+/// Number of bytes copied at a time; a step that is entirely in a hole is skipped.
 const STEP_BYTES: u64 = 1 << 20;
 
 /// A dataset and its copy.
@@ -30,7 +30,8 @@ pub(super) struct Pair<'a> {
 }
 
 impl Pair<'_> {
-    /// Returns whether the dataset has holes that the copy can have, too: bytes that were never written, and are zero.
+    /// Returns whether the dataset has holes that the copy can preserve: zeros that were never written, and
+    /// are equal to the fill value.
     pub(super) fn is_sparse(&self) -> bool {
         let Some((start, end)) = self.range().filter(|(start, end)| end - start >= LARGE_BYTES) else {
             return false;
@@ -43,7 +44,7 @@ impl Pair<'_> {
         zero && self.plan.translation.is_copy() && holes::begins_in(&**source, start, end)
     }
 
-    /// Returns the place of the data of a dataset without chunks in the file.
+    /// Returns start and end of a contiguous dataset's data in the file.
     fn range(&self) -> Option<(u64, u64)> {
         let Layout::Contiguous { address: Some(address), .. } = self.old.layout() else { return None };
         let start = self.old.object().file().superblock().base.checked_add(*address)?;
@@ -51,7 +52,7 @@ impl Pair<'_> {
         Some((start, start.checked_add(size)?))
     }
 
-    /// Copies a dataset without chunks, except parts that are in holes.
+    /// Copies a contiguous dataset, except parts that are in holes.
     pub(super) fn copy_data(&self, progress: &(dyn Fn(u64) + Sync)) -> Result<()> {
         let Some((start, _)) = self.range() else { return Ok(()) };
         let file = self.old.object().file();
@@ -72,7 +73,7 @@ impl Pair<'_> {
         Ok(())
     }
 
-    /// Copies the parts that are whole of an incomplete dataset.
+    /// Copies the undamaged parts of an incomplete dataset.
     pub(super) fn copy_parts(&self, checked: &Checked, progress: &(dyn Fn(u64) + Sync)) -> Result<()> {
         if let Some(rows) = &checked.rows {
             return self.copy_rows(rows, progress);
@@ -94,7 +95,7 @@ impl Pair<'_> {
         copy::copy_choice(self.packing, self.writer, self.made, pair, self.plan, selection)
     }
 
-    /// Copies the first rows of a dataset without chunks, whose other rows are past the end of the file.
+    /// Copies the first rows of a contiguous dataset whose other rows are past the end of the file.
     fn copy_rows(&self, rows: &Rows, progress: &(dyn Fn(u64) + Sync)) -> Result<()> {
         let file = self.old.object().file();
         let step = self.packing.options.memory.checked_div(rows.bytes).unwrap_or(1).max(1);
@@ -103,7 +104,8 @@ impl Pair<'_> {
             let end = first.saturating_add(step).min(rows.count);
             let mut buffer = Vec::new();
             let bytes = usize::try_from((end - first).saturating_mul(rows.bytes));
-            crate::room::resize(&mut buffer, bytes.map_err(|_| Error::limit("larger than memory"))?)?;
+            let bytes = bytes.map_err(|_| Error::limit("a row exceeds the address space"))?;
+            crate::room::resize(&mut buffer, bytes)?;
             let at = file.superblock().base.saturating_add(rows.address);
             file.source().read_at(at.saturating_add(first.saturating_mul(rows.bytes)), &mut buffer)?;
             let others = self.old.dims().iter().skip(1).map(|dim| Axis::range(0..*dim));

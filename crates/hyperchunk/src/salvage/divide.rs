@@ -1,4 +1,4 @@
-//! Search for the elements that are whole in a dataset whose elements refer to others.
+//! Search for undamaged elements in a dataset whose elements refer to heaps or objects.
 
 use super::check::Checked;
 use super::report::{Condition, Evidence, MissingPart};
@@ -8,18 +8,19 @@ use crate::{Dataset, Error, Result};
 use hyperchunk_format::select::{Axis, Selection};
 use std::ops::Range;
 
-/// A box of elements, or of places in a grid: its range along each axis.
+/// A box of elements or of chunk coordinates: its range along each axis.
 pub(super) type Region = Vec<Range<u64>>;
 
 /// Number of bytes of elements read at a time.
 const SLAB_BYTES: u64 = 4 << 20;
-/// Limit on the failed reads of one dataset. Of the rest, boxes that cannot be read are missing as a whole.
+/// Maximum number of failed reads of one dataset. After that, a box that cannot be read is not divided
+/// further.
 const MAX_FAILURES: u32 = 4096;
-/// Limit on the missing parts in a report. Of more, one box around them is reported.
+/// Maximum number of missing parts in a report. If there are more, their bounding box is reported.
 const MAX_PARTS: usize = 2000;
 
-/// Search by halving: strings and sequences of any length, and references to regions, are in heaps, of which a part
-/// may be lost.
+/// Search by bisection. Variable-length strings and sequences, and region references, are stored in heaps,
+/// parts of which may be lost.
 pub(super) struct Division<'d> {
     dataset: &'d Dataset,
     progress: &'d (dyn Fn(u64) + Sync),
@@ -55,10 +56,10 @@ impl<'d> Division<'d> {
         self.missing.push(region);
     }
 
-    /// Divides a box into those that are whole and those that are not.
+    /// Divides a box into boxes of undamaged and of missing elements.
     ///
     /// # Errors
-    /// Errors of reading; Limit for elements larger than memory.
+    /// Errors of reading the file.
     pub(super) fn divide(&mut self, region: Region) -> Result<()> {
         let mut open = vec![region];
         while let Some(region) = open.pop() {
@@ -94,15 +95,16 @@ impl<'d> Division<'d> {
         Ok(())
     }
 
-    /// Reads a box, and what its elements refer to.
+    /// Reads a box of elements, and checks the heap objects and objects that they refer to.
     fn read(&mut self, region: &Region, bytes: u64) -> Result<()> {
-        let bytes = usize::try_from(bytes).map_err(|_| Error::limit("larger than the address space"))?;
+        let bytes =
+            usize::try_from(bytes).map_err(|_| Error::limit("an element exceeds the address space"))?;
         crate::room::resize(&mut self.buffer, bytes)?;
         self.dataset.read(&selection(region), &mut self.buffer)?;
         check_elements(self.dataset.object().file(), self.dataset.datatype(), &self.buffer)
     }
 
-    /// Returns the result. Heaps have no checksums.
+    /// Returns the result. The evidence is [`Evidence::Unchecked`], as global heaps have no checksums.
     pub(super) fn finish(self, extents: Vec<Range<u64>>) -> Checked {
         let evidence = (!self.whole.is_empty()).then_some(Evidence::Unchecked);
         match self.reason {
@@ -136,19 +138,19 @@ fn split(region: &[Range<u64>], axis: usize) -> Option<(Region, Region)> {
     Some((low, high))
 }
 
-/// Halves a box along its longest axis; `None` for a single place.
+/// Halves a box along its longest axis; `None` if its length is 1 along all axes.
 pub(super) fn halves(region: &[Range<u64>]) -> Option<(Region, Region)> {
     let (axis, range) = region.iter().enumerate().max_by_key(|(_, range)| range.end - range.start)?;
     if range.end - range.start > 1 { split(region, axis) } else { None }
 }
 
-/// Halves a box along the slowest axis that can be; `None` for a single element. The halves of a dataset without
-/// chunks follow each other in the file.
+/// Halves a box along the slowest axis whose length is more than 1; `None` for a single element. In a
+/// contiguous dataset, the halves are adjacent in the file.
 fn outer_halves(region: &[Range<u64>]) -> Option<(Region, Region)> {
     split(region, region.iter().position(|range| range.end - range.start > 1)?)
 }
 
-/// Joins boxes that follow each other along the last axis, for a report.
+/// Joins boxes that are adjacent along the last axis, for a report.
 pub(super) fn merged(mut boxes: Vec<Region>) -> Vec<MissingPart> {
     boxes.sort_by(|a, b| {
         let starts = |one: &[Range<u64>]| one.iter().map(|range| range.start).collect::<Vec<_>>();

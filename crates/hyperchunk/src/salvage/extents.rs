@@ -6,7 +6,7 @@ use hyperchunk_format::model::Name;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-/// Limit on the pairs that a report names.
+/// Maximum number of pairs of objects in a report.
 const MAX_CONFLICTS: usize = 100;
 
 /// Ranges of addresses, sorted by start.
@@ -14,7 +14,7 @@ const MAX_CONFLICTS: usize = 100;
 pub(super) struct Extents(Vec<Range<u64>>);
 
 impl Extents {
-    /// Adds the ranges of an object's header and of its data.
+    /// Adds the ranges of an object's header blocks and data.
     pub(super) fn add_object(&mut self, object: &FoundObject, checked: &Checked) {
         let header = object.object.header();
         let first = (header.address, header.first_block_bytes);
@@ -24,7 +24,7 @@ impl Extents {
         self.0.extend(checked.extents.iter().filter(|range| !range.is_empty()).cloned());
     }
 
-    /// Sorts the ranges and merges those that overlap.
+    /// Sorts the ranges and merges overlapping ones.
     pub(super) fn sort(&mut self) {
         self.0.sort_by_key(|range| (range.start, range.end));
         let mut merged: Vec<Range<u64>> = Vec::with_capacity(self.0.len());
@@ -37,21 +37,21 @@ impl Extents {
         self.0 = merged;
     }
 
-    /// Returns the end of the range that an address is in.
+    /// Returns the end of the range that contains an address.
     pub(super) fn end_at(&self, address: u64) -> Option<u64> {
         let after = self.0.partition_point(|known| known.end <= address);
         self.0.get(after).filter(|known| known.start <= address).map(|known| known.end)
     }
 
-    /// Returns whether a range overlaps one of them.
+    /// Returns whether `range` overlaps one of the ranges.
     pub(super) fn overlaps(&self, range: &Range<u64>) -> bool {
         let after = self.0.partition_point(|known| known.end <= range.start);
         !range.is_empty() && self.0.get(after).is_some_and(|known| known.start < range.end)
     }
 }
 
-/// Returns notes about pairs of objects whose data share bytes of the file: in an undamaged file there are none, so
-/// that the address of one of the two is damaged.
+/// Returns notes about pairs of objects whose data overlap in the file. In an undamaged file there are none,
+/// so the address of one of the two is damaged.
 pub(super) fn conflicts(objects: &[FoundObject], checks: &[Checked]) -> Vec<String> {
     let mut ranges: Vec<(Range<u64>, usize)> = Vec::new();
     for (number, checked) in checks.iter().enumerate() {
@@ -79,11 +79,7 @@ pub(super) fn conflicts(objects: &[FoundObject], checks: &[Checked]) -> Vec<Stri
         objects.get(number).map_or_else(String::new, |one| Name::from(&*one.path).to_string())
     };
     let note = |(one, other)| {
-        format!(
-            "the data of {} and {} share bytes: the values of one of them are wrong",
-            name(one),
-            name(other)
-        )
+        format!("the data of {} and {} overlap: the values of one of them are wrong", name(one), name(other))
     };
     pairs.into_iter().map(note).collect()
 }

@@ -1,4 +1,4 @@
-//! Objects of a damaged file: those that links lead to, then those that a scan found.
+//! Objects of a damaged file: first objects that links point to, then objects that a scan found.
 
 use super::check::Checked;
 use super::extents::Extents;
@@ -12,41 +12,43 @@ use std::collections::{HashMap, HashSet};
 /// Maximum nesting depth of groups.
 const MAX_DEPTH: usize = 1024;
 
-/// An object whose header is whole.
+/// An object whose header is undamaged.
 #[derive(Debug)]
 pub(super) struct FoundObject {
     pub(super) object: Object,
     pub(super) dataset: Option<Dataset>,
     /// The path in the new file.
     pub(super) path: Vec<u8>,
-    /// A group's links that are whole.
+    /// A group's undamaged links.
     pub(super) links: Vec<Link>,
-    /// Losses of a group's links.
+    /// A group's lost links: the reason of each loss.
     pub(super) lost_links: Vec<String>,
-    /// True if no link leads to it.
+    /// True if no link leads to the object from the root group.
     pub(super) orphan: bool,
 }
 
-/// All objects.
+/// All objects of the file that are known.
 #[derive(Debug, Default)]
 pub(super) struct Found {
     pub(super) objects: Vec<FoundObject>,
     pub(super) lost: Vec<SalvagedObject>,
-    places: HashMap<u64, usize>,
-    gone: HashSet<u64>,
+    /// Indices in `objects` by address.
+    numbers: HashMap<u64, usize>,
+    /// Addresses of the objects that cannot be read.
+    damaged: HashSet<u64>,
 }
 
 impl Found {
-    /// Returns whether a link, or an object that one leads to, is damaged.
+    /// Returns whether a link, or the object that it points to, is damaged.
     pub(super) fn is_damaged(&self) -> bool {
         !self.lost.is_empty() || self.objects.iter().any(|object| !object.lost_links.is_empty())
     }
 
     pub(super) fn has(&self, address: u64) -> bool {
-        self.places.contains_key(&address) || self.gone.contains(&address)
+        self.numbers.contains_key(&address) || self.damaged.contains(&address)
     }
 
-    /// Adds an object, and all below it that is whole.
+    /// Adds an object and the undamaged objects below it.
     pub(super) fn walk(&mut self, file: &File, start: Object, path: &[u8], orphan: bool) -> Result<()> {
         if self.has(start.address()) {
             return Ok(());
@@ -61,7 +63,7 @@ impl Found {
             };
             *next += 1;
             let LinkTarget::Hard(address) = link.target else { continue };
-            if self.places.contains_key(&address) {
+            if self.numbers.contains_key(&address) {
                 continue;
             }
             let group = *group;
@@ -70,7 +72,7 @@ impl Found {
                 path.push(b'/');
             }
             path.extend_from_slice(link.name.as_bytes());
-            if self.gone.contains(&address) {
+            if self.damaged.contains(&address) {
                 self.lose(path, address, None, "its object header is damaged");
                 continue;
             }
@@ -98,7 +100,7 @@ impl Found {
     }
 
     fn lose(&mut self, path: Vec<u8>, address: u64, kind: Option<ObjectKind>, reason: &str) {
-        self.gone.insert(address);
+        self.damaged.insert(address);
         let mut lost = SalvagedObject::new(Name::from(&*path), Some(address), kind);
         lost.condition = Condition::Lost;
         lost.reason = Some(reason.to_owned());
@@ -136,12 +138,13 @@ impl Found {
     }
 
     fn keep(&mut self, address: u64, found: FoundObject) -> usize {
-        self.places.insert(address, self.objects.len());
+        self.numbers.insert(address, self.objects.len());
         self.objects.push(found);
         self.objects.len() - 1
     }
 
-    /// Adds objects that no link leads to, with those below them: the tops of their trees first.
+    /// Adds objects that a scan found, and the objects below them; first those that no group among them links
+    /// to.
     pub(super) fn adopt(&mut self, file: &File, orphans: Vec<Object>) -> Result<()> {
         let mut below = HashSet::new();
         for object in orphans.iter().filter(|object| object.kind() == ObjectKind::Group) {
@@ -154,7 +157,7 @@ impl Found {
         }
         let (inner, tops): (Vec<Object>, Vec<Object>) =
             orphans.into_iter().partition(|object| below.contains(&object.address()));
-        // In a cycle, no object is a top.
+        // In a cycle of groups, each object is linked by another, so `tops` has none of them.
         for object in tops.into_iter().chain(inner) {
             let path = format!("/{LOST_AND_FOUND}/{:#x}", object.address());
             self.walk(file, object.named(&path), path.as_bytes(), true)?;
@@ -162,7 +165,8 @@ impl Found {
         Ok(())
     }
 
-    /// Removes orphans whose data are those of other objects by now, and appends the checks of the others.
+    /// Removes orphans whose data overlap other objects, as their space was reused; appends the checks of the
+    /// remaining ones.
     pub(super) fn drop_overlapping(
         &mut self,
         first: usize,
@@ -182,7 +186,7 @@ impl Found {
         }
         if dropped > 0 {
             notes.push(format!(
-                "{dropped} objects that no link leads to are left out: their space belongs to other objects by now"
+                "{dropped} objects without a link are omitted: their space has been reused by other objects"
             ));
         }
     }

@@ -1,10 +1,10 @@
-//! Salvage: copies what is whole in a damaged file into a new one.
+//! Salvage: copies the undamaged content of a damaged file to a new file.
 //!
-//! A salvage is **open → find → scan → check → rebuild**. The superblock is read, or guessed. Objects are found by the
-//! links that survive. If anything is damaged, the bytes are scanned for object headers that no link leads to. Each
-//! dataset's data are read and decoded. What is whole is written to a new file by the code of
-//! [`crate::pack`]. No value is invented: an incomplete dataset is left out, or written with a list of its missing
-//! parts.
+//! The steps are **open → find → scan → check → rebuild**. The superblock is read, or guessed. Objects are
+//! found by following the undamaged links. If anything is damaged, the bytes are scanned for object headers
+//! that no link leads to. The data of each dataset are read and decoded. Undamaged content is written to a
+//! new file by the code of [`crate::pack`]. No value is invented: an incomplete dataset is omitted, or
+//! written with a list of its missing parts.
 
 mod check;
 mod copying;
@@ -32,14 +32,14 @@ use std::sync::Arc;
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct SalvageOptions {
-    /// True to write incomplete datasets with the parts that are whole. The attribute
-    /// [`MISSING_ATTRIBUTE`] lists the others, which read as the fill value.
+    /// True to write the undamaged parts of incomplete datasets. The attribute [`MISSING_ATTRIBUTE`] lists
+    /// the missing parts, which read as the fill value.
     pub partial: bool,
     /// True if an existing output may be replaced.
     pub replace: bool,
     /// Number of threads that copy; 0 for the number of processors.
     pub threads: usize,
-    /// Approximate number of bytes of data held in memory at a time.
+    /// Approximate maximum number of bytes of data in memory at a time.
     pub memory: u64,
 }
 
@@ -49,30 +49,31 @@ impl Default for SalvageOptions {
     }
 }
 
-/// Step of a salvage that takes time.
+/// Step of a salvage that reports progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// The data of the objects that links lead to are read.
+    /// Reads and decodes the data of objects.
     Check,
-    /// The bytes are scanned for other objects.
+    /// Scans the bytes for objects that no link leads to.
     Scan,
-    /// What is whole is copied.
+    /// Copies the undamaged data.
     Copy,
 }
 
-/// Attribute of an incomplete dataset: start and count of each missing part, as an array of shape
-/// (parts, 2, rank).
+/// Attribute that lists the missing parts of an incomplete dataset: start and count of each, as an array of
+/// shape (parts, 2, rank).
 pub const MISSING_ATTRIBUTE: &str = "hyperchunk_salvage_missing";
 
-/// Group of the objects that no link leads to.
+/// Group in the new file for objects that no link leads to.
 pub const LOST_AND_FOUND: &str = "lost+found";
 
-/// Copies what is whole in the file at `path` to a new file at `output`. The damaged file is not changed.
-/// `progress` gets the number of bytes that a step has handled, a part at a time.
+/// Copies the undamaged content of the file at `path` to a new file at `output`. The damaged file is not
+/// changed. `progress` is called repeatedly with a step and the number of bytes that it has processed since
+/// the last call.
 ///
 /// # Errors
-/// Errors of the system; NotHdf5 if nothing of an HDF5 file is found; Exists or Invalid for an output that
-/// cannot be written. Damage is no error: the report has it.
+/// Errors of the system; NotHdf5 if no object of an HDF5 file is found; Exists or Invalid for an output that
+/// cannot be written. Damage is not an error: the report lists it.
 pub fn salvage(
     path: &Path,
     output: &Path,
@@ -123,7 +124,7 @@ pub fn salvage(
     rebuild::rebuild(found, checks, &file, output, options, damage, progress)
 }
 
-/// Checks the datasets among the objects from a number on.
+/// Checks the objects with index `first` or higher.
 fn check_from(found: &find::Found, first: usize, progress: &(dyn Fn(u64) + Sync)) -> Result<Vec<Checked>> {
     let objects = found.objects.get(first..).unwrap_or_default();
     objects.iter().map(|object| check::check(object, progress)).collect()

@@ -11,15 +11,16 @@ use std::sync::Arc;
 /// A damaged file, open for reading.
 pub(super) struct Opened {
     pub(super) file: File,
-    /// The root group, if its header is whole.
+    /// The root group, if its header is undamaged.
     pub(super) root: Option<Object>,
     pub(super) damage: Vec<String>,
-    /// True if the file has another size than its superblock says, or is marked as open for writing: its
-    /// writer did not close it.
+    /// True if the file's size differs from the one in its superblock, or the superblock marks it as open for
+    /// writing: its writer did not close it.
     pub(super) unclosed: bool,
 }
 
-/// Opens a file by the first superblock that leads to a group.
+/// Opens a file with the first candidate superblock whose root is a group; otherwise with the first candidate
+/// whose root cannot be read, or a guessed superblock.
 pub(super) fn open(source: &Arc<dyn Source>, path: &Path, options: &OpenOptions) -> Result<Opened> {
     let view = FileView::new(source);
     let fuel = Fuel::new(&options.limits);
@@ -40,7 +41,7 @@ pub(super) fn open(source: &Arc<dyn Source>, path: &Path, options: &OpenOptions)
                 }
                 return Ok(Opened { file, root: Some(root), damage, unclosed });
             }
-            Ok(_) => first = first.or(Some((file, "root group: the object is no group".to_owned()))),
+            Ok(_) => first = first.or(Some((file, "root group: the object is not a group".to_owned()))),
             Err(error) => first = first.or_else(|| Some((file, format!("root group: {error}")))),
         }
     }

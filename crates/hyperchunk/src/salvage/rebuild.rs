@@ -1,4 +1,4 @@
-//! The new file: what is whole, written by the code of packing.
+//! Writing of the new file with the undamaged content, by the code of packing.
 
 use super::check::Checked;
 use super::copying::Pair;
@@ -20,7 +20,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Writes the new file, and reports what became of each object.
+/// Writes the new file; returns a report with the condition of each object.
 pub(super) fn rebuild(
     found: Found,
     checks: Vec<Checked>,
@@ -50,12 +50,12 @@ pub(super) fn rebuild(
             Ok(failed) if failed.is_empty() => return Ok(salvage.report),
             Ok(failed) => failed,
             Err(error) => {
-                // The first error is the one to report.
+                // An error of `discard` is ignored: the first error is reported.
                 drop(sink.discard());
                 return Err(error);
             }
         };
-        // Damage that showed only in copying. The file is made again, without these datasets.
+        // Some damage was detected only while copying. The file is written again, without these datasets.
         sink.discard()?;
         salvage.report = planned;
         for (number, error) in failed {
@@ -65,15 +65,16 @@ pub(super) fn rebuild(
     }
 }
 
+/// State of writing the new file.
 struct Rebuilding {
     packing: PackPlan,
-    /// By item: what the check found.
+    /// Result of the check, for each item.
     checks: Vec<Checked>,
-    /// By item: whether no link leads to it from another object.
+    /// For each item, whether it is linked from `lost+found`.
     tops: Vec<bool>,
     report: SalvageReport,
-    /// Numbers in the report by address.
-    places: HashMap<u64, usize>,
+    /// Indices of objects in the report by address.
+    numbers: HashMap<u64, usize>,
     partial: bool,
 }
 
@@ -102,8 +103,8 @@ impl Rebuilding {
             items.push(Item { input: 0, object, dataset, path, links });
         }
         report.objects.extend(found.lost);
-        let places = report.objects.iter().enumerate();
-        let places = places.filter_map(|(number, object)| Some((object.address?, number))).collect();
+        let numbers = report.objects.iter().enumerate();
+        let numbers = numbers.filter_map(|(number, object)| Some((object.address?, number))).collect();
         let inputs = vec![Input { file: file.clone(), into: String::new() }];
         let contents = Contents::from_items(inputs, items);
         let pack_options =
@@ -111,7 +112,7 @@ impl Rebuilding {
         let plans = Vec::new();
         let mut packing = PackPlan { contents, plans, options: pack_options, oldest: LibVersion::default() };
         packing.plans = (0..packing.contents.items.len()).map(|_| None).collect();
-        let mut salvage = Self { packing, checks, tops, report, places, partial: options.partial };
+        let mut salvage = Self { packing, checks, tops, report, numbers, partial: options.partial };
         salvage.plan_datasets();
         salvage
     }
@@ -139,7 +140,7 @@ impl Rebuilding {
         }
     }
 
-    /// Plans one object; returns the oldest release that has its types.
+    /// Plans one object; also returns the oldest library version that supports its datatypes.
     fn plan_item(&self, number: usize) -> Result<(Option<Plan>, LibVersion)> {
         let item = &self.packing.contents.items[number];
         let sizes = item.object.file().superblock().sizes;
@@ -168,7 +169,7 @@ impl Rebuilding {
         Ok((Some(plan), oldest))
     }
 
-    /// Plans an incomplete dataset, without reading its index.
+    /// Plans an incomplete dataset, without reading its chunk index.
     fn plan_incomplete(&self, item: &Item, dataset: &Dataset) -> Result<Plan> {
         use crate::write::NewLayout;
         let translation = Translation::new(dataset.datatype(), item.object.file().superblock().sizes)?;
@@ -195,7 +196,8 @@ impl Rebuilding {
         }
     }
 
-    /// Writes the new file; returns the datasets that cannot be copied. If there are any, the file is not complete.
+    /// Writes the new file; returns the datasets that cannot be copied. If there are any, the file is not
+    /// closed.
     fn write(
         &mut self,
         writer: &Writer,
@@ -208,7 +210,7 @@ impl Rebuilding {
         }
         let count = self.packing.contents.items.len();
         let mut failed = Vec::new();
-        // One at a time, so that an error belongs to one dataset.
+        // Datasets are copied one at a time, so that an error can be attributed to its dataset.
         let mut one = CreatedObjects::new(count);
         one.nodes.clone_from(&made.nodes);
         one.outside = Outside::Null;
@@ -232,7 +234,7 @@ impl Rebuilding {
         Ok(failed)
     }
 
-    /// Makes all objects, their attributes and links. Whatever cannot be made is a loss.
+    /// Creates all objects, their attributes and links. Whatever cannot be created is reported as a loss.
     fn make(&mut self, writer: &Writer) -> Result<CreatedObjects> {
         let count = self.packing.contents.items.len();
         let root = self.packing.contents.inputs[0].file.superblock().root;
@@ -240,7 +242,7 @@ impl Rebuilding {
         made.outside = Outside::Null;
         for number in 0..count {
             let item = &self.packing.contents.items[number];
-            // Datasets may use committed datatypes that come later.
+            // Datasets are created later, as they may use any committed datatype.
             if item.dataset.is_some() {
                 continue;
             }
@@ -306,18 +308,19 @@ impl Rebuilding {
         self.report.objects[number].losses.push(loss);
     }
 
-    /// Reports the references that became null since the last call.
+    /// Reports the references that were replaced by null references since the last call.
     fn lost_references(&mut self, made: &CreatedObjects, number: usize, name: impl ToString) {
         let (count, targets) = made.take_lost();
         if count == 0 {
             return;
         }
         let named = targets.iter().map(|address| {
-            let path = self.places.get(address).and_then(|number| self.report.objects.get(*number));
+            let path = self.numbers.get(address).and_then(|number| self.report.objects.get(*number));
             path.map_or_else(|| format!("address {address:#x}"), |object| object.path.to_string())
         });
         let named: Vec<String> = named.collect();
-        self.loss(number, name, format_args!("{count} became null: no {} in the new file", named.join(", ")));
+        let reason = format_args!("{count} became null: the new file lacks {}", named.join(", ")).to_string();
+        self.loss(number, name, reason);
     }
 
     /// Copies the undamaged data of an item.
@@ -425,7 +428,7 @@ impl Rebuilding {
         Ok(())
     }
 
-    /// Links the objects that no link leads to.
+    /// Links the objects without a link from the group `lost+found`.
     fn lost_and_found(&mut self, writer: &Writer, made: &CreatedObjects) -> Result<()> {
         let tops = self.tops.iter().enumerate().filter(|(_, top)| **top);
         let tops: Vec<(usize, NodeId)> = tops
@@ -441,7 +444,7 @@ impl Rebuilding {
         for (number, node) in tops {
             let path = &self.packing.contents.items[number].path;
             let mut name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default().to_vec();
-            // An earlier salvage may have used it.
+            // An earlier salvage may have used the name.
             while writer.find(group, &name)?.is_some() {
                 name.push(b'+');
             }

@@ -14,7 +14,7 @@ pub enum Condition {
 }
 
 impl Condition {
-    /// Returns its name.
+    /// Returns the name in reports.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -25,19 +25,19 @@ impl Condition {
     }
 }
 
-/// Evidence that a dataset's data are those that were written.
+/// Evidence that bytes are the ones that were written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Evidence {
-    /// None: the data are there, but damage inside them would not show.
+    /// None: the bytes can be read, but damage inside them cannot be detected.
     Unchecked,
-    /// They decode to the right size. Most damage shows.
+    /// The filters decode them to the expected size. This detects most damage.
     Decoded,
-    /// They agree with a checksum.
+    /// A checksum matches.
     Checksum,
 }
 
 impl Evidence {
-    /// Returns its name.
+    /// Returns the name in reports.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -48,47 +48,49 @@ impl Evidence {
     }
 }
 
-/// A part of an object that is lost.
+/// Lost part of an object: an attribute, a link, references or the comment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Loss {
-    /// The name: of an attribute; `links` or `attributes` if the names are lost, too.
+    /// Name of the part: an attribute's name, `link NAME`, `references`; `links` or `attributes` if the
+    /// names are lost, too.
     pub name: String,
-    /// The reason.
+    /// Reason of the loss.
     pub reason: String,
 }
 
 /// A missing part of a dataset.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MissingPart {
-    /// Index of its first element.
+    /// Index of the first element along each axis.
     pub start: Vec<u64>,
     /// Number of elements along each axis.
     pub count: Vec<u64>,
 }
 
-/// What became of an object.
+/// Result for one object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SalvagedObject {
-    /// The path in the new file, or the lost one.
+    /// Path in the new file; for a lost object, in the damaged file.
     pub path: Name,
-    /// The address of its header in the damaged file.
+    /// Address of the object header in the damaged file.
     pub address: Option<u64>,
-    /// The kind, if known.
+    /// Kind of the object, if known.
     pub kind: Option<ObjectKind>,
-    /// The condition.
+    /// Condition of the object.
     pub condition: Condition,
-    /// True if it is in the new file.
+    /// True if the object is in the new file.
     pub written: bool,
-    /// True if no link leads to it. It may have been deleted before the file was damaged.
+    /// True if no link leads to the object. It may have been deleted before the file was damaged.
     pub orphan: bool,
-    /// Evidence for a dataset's data; `None` if it has none in this file.
+    /// Evidence for a dataset's data; `None` if it has no data in this file.
     pub evidence: Option<Evidence>,
-    /// Evidence for its structure: header, index or links, committed datatype and heaps. `None` if it is lost.
+    /// Evidence for the structure: header, index or links, committed datatype and heaps. `None` if it is
+    /// lost.
     pub structure: Option<Evidence>,
-    /// The reason why it is not whole.
+    /// Reason why the object is not whole.
     pub reason: Option<String>,
-    /// Missing parts of a dataset; empty if all is missing.
+    /// Missing parts of a dataset; empty if the whole dataset is missing.
     pub missing: Vec<MissingPart>,
     /// Lost attributes and links.
     pub losses: Vec<Loss>,
@@ -136,11 +138,11 @@ impl SalvagedObject {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SalvageReport {
-    /// All objects, and those known to be lost.
+    /// All objects that were found, and those known to be lost.
     pub objects: Vec<SalvagedObject>,
     /// Damage that belongs to no object, and notes.
     pub damage: Vec<String>,
-    /// The size of the new file, in bytes.
+    /// Size of the new file in bytes.
     pub size: u64,
 }
 

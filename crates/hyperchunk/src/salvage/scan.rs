@@ -11,17 +11,17 @@ use std::sync::Arc;
 
 /// Number of bytes read at a time.
 const STEP_BYTES: usize = 1 << 20;
-/// Bytes of a header's start that a candidate is judged by.
+/// Number of bytes by which a candidate for an object header is recognized.
 const PREFIX_BYTES: usize = 24;
-/// Limit on the structures that one candidate may have.
+/// Maximum number of structures visited while one candidate is parsed.
 const CANDIDATE_VISITS: u64 = 1 << 14;
-/// Limit on the candidates of one file.
+/// Maximum number of candidates in one file.
 const MAX_CANDIDATES: u64 = 1 << 20;
-/// Limit on the bytes of all candidates' first blocks, in sizes of the file.
+/// Maximum number of bytes in the first blocks of all candidates, as a multiple of the file's size.
 const MAX_PASSES: u64 = 16;
-/// Largest first block of a version 1 header that is considered, in bytes.
+/// Maximum size in bytes of the first block of a version 1 header.
 const MAX_V1_BYTES: u32 = 1 << 20;
-/// Last type of the specification's messages.
+/// Largest type of a header message in the specification.
 const LAST_MESSAGE_TYPE: u8 = 0x18;
 
 /// Objects that a scan found, and notes about it.
@@ -30,8 +30,8 @@ pub(super) struct Scanned {
     pub(super) notes: Vec<String>,
 }
 
-/// Finds the objects that are not found yet. Bytes inside the known objects' data are not considered: they may be a
-/// file in a file.
+/// Finds objects that no link leads to. Skips the data of known objects, since an HDF5 file may be stored
+/// inside a dataset.
 pub(super) fn orphans(
     source: &Arc<dyn Source>,
     path: &Path,
@@ -51,7 +51,7 @@ pub(super) fn orphans(
     let mut buffer = vec![0; STEP_BYTES + PREFIX_BYTES];
     let mut at = base;
     while at < source.size() {
-        // Known data and holes are not read. A header may begin just before data that follow a hole.
+        // Skips known data and holes. A header may begin with zeros inside a hole, just before its end.
         if let Some(end) = at.checked_sub(base).and_then(|address| extents.end_at(address)) {
             at = base.saturating_add(end);
             continue;
@@ -91,7 +91,7 @@ pub(super) fn orphans(
     Ok(scanned)
 }
 
-/// Returns the size of the first block if these bytes may begin a header.
+/// Returns the size of the first block if `prefix` may be the start of an object header.
 fn candidate(prefix: &[u8]) -> Option<u64> {
     if prefix.starts_with(b"OHDR") {
         let flags = *prefix.get(5)?;
@@ -100,8 +100,8 @@ fn candidate(prefix: &[u8]) -> Option<u64> {
         let field = prefix.get(start..(start + width).min(prefix.len())).unwrap_or_default();
         return Some(field.iter().rev().fold(0, |length, byte| length << 8 | u64::from(*byte)));
     }
-    // Version 1: version, reserved byte, number of messages, references, size, padding; then the first message's
-    // type, size, flags and reserved bytes. Headers are not always aligned.
+    // Version 1: version, reserved byte, number of messages, references, size, padding; then the first
+    // message's type, size, flags and reserved bytes. Headers are not always aligned.
     let [1, 0, count, more, r0, r1, 0, 0, l0, l1, l2, 0, 0, 0, 0, 0, kind, 0, m0, m1, _, 0, 0, 0] = *prefix
     else {
         return None;
@@ -118,7 +118,7 @@ fn candidate(prefix: &[u8]) -> Option<u64> {
     plausible.then_some(length.into())
 }
 
-/// Returns whether an object is at an address, and its messages are whole.
+/// Returns whether there is an object with valid messages at an address.
 fn is_object(probe: &File, address: u64) -> Result<bool> {
     let opened = probe.object(address).and_then(|object| match object.kind() {
         ObjectKind::Group => Ok(()),

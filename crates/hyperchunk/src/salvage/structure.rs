@@ -1,4 +1,4 @@
-//! Evidence for an object's structure: are there checksums of all that leads to its data?
+//! Evidence for an object's structure: whether checksums cover all metadata that lead to its data.
 
 use super::check::is_flat;
 use super::find::FoundObject;
@@ -6,10 +6,11 @@ use super::report::Evidence;
 use crate::{Dataset, Object};
 use hyperchunk_format::model::{ChunkIndex, Layout, ObjectKind};
 
-/// Type of the message by which a group has links of the old style, whose B-tree and heap have no checksums.
+/// Type of the symbol table message of an old-style group, whose B-tree and heap have no checksums.
 const SYMBOL_TABLE: u16 = 0x11;
 
-/// Returns whether checksums cover an object's header, its index or links, its committed datatype and its heaps.
+/// Returns [`Evidence::Checksum`] if checksums cover an object's header, its index or links, its committed
+/// datatype and its heaps; otherwise [`Evidence::Unchecked`].
 pub(super) fn evidence(object: &FoundObject) -> Evidence {
     let covered = has_checksum(&object.object)
         && match &object.dataset {

@@ -1,23 +1,23 @@
-//! Markers: the representation of a store's dataset for programs that do not know stores.
+//! Markers: identification of a store's datasets in a skeleton, the HDF5 file that other programs see.
 //!
-//! In every skeleton it is a contiguous dataset whose data are in external files. The last of these
-//! is the marker: its name gives the dataset's id in the store and the epoch. Renaming, further
-//! links and references need no bookkeeping, because opening the dataset finds the marker. If the
-//! marker is the only external file, it has no size limit and makes libhdf5 fail on reads and
-//! writes; after segments of logs that hold all data, it is never read. A dataset with more
-//! segments than the list has room for is a virtual dataset instead, over blocks whose paths are
-//! the marker.
+//! In a skeleton, a store's dataset is a contiguous dataset whose data are in external files. The last of
+//! these is the marker: its name contains the dataset's id in the store and the epoch. Renaming, further
+//! links and references need no bookkeeping, because opening the dataset finds the marker. If the marker is
+//! the only external file, its size is unlimited and libhdf5 fails to read or write the dataset. If it
+//! follows log segments that contain all data, libhdf5 never reads it. A dataset with more segments than an
+//! external file list can have is a virtual dataset instead; the paths of its source blocks contain the same
+//! information.
 
 use super::DatasetId;
 use crate::walk::{Found, Next};
 use crate::{Dataset, File, Result};
 use hyperchunk_format::model::{ExternalFile, Name, ObjectKind, VirtualMapping};
 
-/// Advice to the user, contained in the name that a failing program reports.
+/// Advice to the user. It is a part of the marker's file name, which libhdf5 reports when it fails.
 pub const ADVICE: &str =
     "these data are in a sharded store: read them with hyperchunk, or run hyperchunk store link or pack";
 
-/// Prefix of the external file name that marks a store's dataset. Such a folder must never exist.
+/// Prefix of the external file name that marks a store's dataset. No folder of this name must exist.
 pub const MARKER: &str = "/.hyperchunk-store/";
 
 /// Identity of the store's dataset that a native dataset (the stub) represents.
@@ -25,7 +25,7 @@ pub const MARKER: &str = "/.hyperchunk-store/";
 pub struct Marker {
     /// The dataset.
     pub dataset: DatasetId,
-    /// Epoch whose skeleton it is in; 0 in one that is not committed.
+    /// Epoch of the skeleton that contains the marker; 0 if the skeleton is not committed.
     pub epoch: u64,
 }
 
@@ -40,14 +40,13 @@ impl Marker {
         Some(Self { dataset, epoch })
     }
 
-    /// Returns the marker of a dataset of a skeleton, which is a virtual one if it has too many
-    /// pieces for a list of external files.
+    /// Returns the marker of a dataset, which may be a virtual one; `None` if it belongs to no store.
     #[must_use]
     pub fn from_dataset(dataset: &Dataset) -> Option<Self> {
         Self::from_external_files(dataset.external()).or_else(|| Self::from_mappings(dataset.mappings()))
     }
 
-    /// Returns the marker of a virtual dataset over blocks of logs.
+    /// Returns the marker of a virtual dataset with these mappings; `None` if it belongs to no store.
     #[must_use]
     pub fn from_mappings(mappings: &[VirtualMapping]) -> Option<Self> {
         let first = mappings.first()?;
@@ -71,28 +70,30 @@ impl Marker {
         format!("{MARKER}{}/{}/{number}", self.dataset, self.epoch)
     }
 
-    /// Returns all datasets of stores that are reachable in a file, each with a path.
+    /// Returns the datasets of a file that belong to stores, each with its path. Groups that cannot be read
+    /// are skipped.
     ///
     /// # Errors
     /// Errors of reading the file.
     pub fn find_all(file: &File) -> Result<Vec<(Vec<u8>, Self, Dataset)>> {
         let mut all = Vec::new();
         file.walk(&file.root()?, b"/", &mut |visit| {
-            if let Found::Object(object) = visit.found
-                && object.kind() == ObjectKind::Dataset
-            {
-                let dataset = object.dataset()?;
-                if let Some(marker) = Self::from_dataset(&dataset) {
-                    all.push((visit.path.to_vec(), marker, dataset));
+            match visit.found {
+                Found::Object(object) if object.kind() == ObjectKind::Dataset => {
+                    let dataset = object.dataset()?;
+                    if let Some(marker) = Self::from_dataset(&dataset) {
+                        all.push((visit.path.to_vec(), marker, dataset));
+                    }
                 }
+                _ => {}
             }
             Ok(Next::Enter)
         })?;
         Ok(all)
     }
 
-    /// Returns the marker as an external file: after segments that hold all data (`linked`), or
-    /// alone.
+    /// Returns the marker as an external file: as the last one after log segments that contain all data
+    /// (`linked`), or as the only one.
     #[must_use]
     pub fn to_external_file(&self, linked: bool) -> ExternalFile {
         let name = format!("{MARKER}{}/{}/{ADVICE}", self.dataset, self.epoch);

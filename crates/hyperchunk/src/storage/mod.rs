@@ -1,4 +1,5 @@
-//! Data that are not in the file of their dataset: sharded stores, and other layouts of a dataset.
+//! Interface to data that are not in the file of their dataset: sharded stores, and other layouts of a
+//! dataset.
 //!
 //! The engine recognizes a store's dataset by its [`Marker`], and asks the registered [`Storage`]
 //! for the data. `hyperchunk_store::register` registers the only one. Without it, such a dataset
@@ -58,12 +59,12 @@ pub trait Storage: Sync {
 
 /// Stores and layouts of an open file.
 pub trait FileStorage: Debug + Send + Sync {
-    /// Opens the dataset of a marker. Replaces the stub's description in the header by the
+    /// Opens the dataset of a marker. Replaces the description of the stub in `header` by the
     /// dataset's own.
     ///
     /// # Errors
-    /// Errors of reading. A store that is missing or damaged is no error here, but of the
-    /// reads of the returned dataset.
+    /// Errors of reading. A missing or damaged store is not an error here: each read of the returned dataset
+    /// reports it.
     fn dataset(
         &self,
         location: &FileLocation<'_>,
@@ -84,7 +85,7 @@ pub trait DatasetStorage: Any + Debug + Send + Sync {
     /// Returns whether the store was found.
     fn is_committed(&self) -> bool;
 
-    /// Returns whether the store may exist but must not be used. Data that libhdf5 finds may then
+    /// Returns whether the store may exist but must not be used. The data that libhdf5 would read may then
     /// differ from the store's.
     fn is_refused(&self) -> bool;
 
@@ -94,21 +95,22 @@ pub trait DatasetStorage: Any + Debug + Send + Sync {
     /// Returns the number of pieces of the data; `None` if it is unknown.
     fn pieces(&self) -> Option<u64>;
 
-    /// Returns the cells of a grid in which data were written.
+    /// Returns the coordinates of the cells that contain written data, in a regular division of the dataset
+    /// into cells of the extent `grid`.
     ///
     /// # Errors
     /// The reason why the dataset cannot be read; Limit for too many cells.
     fn written_cells(&self, grid: &[u64], limits: &Limits) -> Result<Vec<Vec<u64>>>;
 
-    /// Returns the locations of rows that are contiguous and unfiltered in a local file; `row` is
-    /// the size of a row and `element` the size of an element, in bytes.
+    /// Returns the locations of those of the rows that are contiguous and unfiltered in a local file. `sizes`
+    /// is the size of a row and of an element, in bytes.
     ///
     /// # Errors
     /// Errors of finding them.
     fn contiguous_rows(&self, rows: &Range<u64>, sizes: (u64, u64), limits: &Limits) -> Result<Vec<Stretch>>;
 
-    /// Reads a selection with up to a number of threads. If there are `parts`, adds to them what
-    /// must be fetched, in place of reading.
+    /// Reads a selection. `means` is the maximum number of threads, and the limits. If `parts` is given, adds
+    /// the file ranges that must be fetched to it instead of reading them.
     ///
     /// # Errors
     /// The reason why the dataset cannot be read; errors of reading.
@@ -123,7 +125,7 @@ pub trait DatasetStorage: Any + Debug + Send + Sync {
 
 static STORAGE: OnceLock<&'static dyn Storage> = OnceLock::new();
 
-/// Sets the process's storage. The first one stays.
+/// Sets the process's storage. Later calls have no effect.
 pub fn set_storage(storage: &'static dyn Storage) {
     STORAGE.get_or_init(|| storage);
 }
@@ -133,7 +135,7 @@ pub(crate) fn storage() -> Option<&'static dyn Storage> {
     STORAGE.get().copied()
 }
 
-/// Returns the error of a process without storage. The reader adds the name of the dataset.
+/// Returns the error of reads in a process without storage. The caller adds the name of the dataset.
 pub(crate) fn unregistered() -> Error {
     let message = "cannot read the data: they are in a sharded store; register hyperchunk-store to read it";
     Error::new(ErrorKind::Unsupported, message)

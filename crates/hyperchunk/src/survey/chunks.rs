@@ -25,7 +25,8 @@ impl<'d> ChunkedDataset<'d> {
         Some(Self { chunked, map, grid: grid(dims, &chunked.dims) })
     }
 
-    /// Returns the number of stored chunks if they need no index: a single one, or all of them in a row.
+    /// Returns the number of stored chunks if no index has to be read: 1 for a single chunk, all for an
+    /// implicit index. 0 for other indexes.
     pub(crate) fn unindexed(&self) -> u64 {
         match self.chunked.index {
             ChunkIndex::Single { address: Some(_), .. } => 1,
@@ -36,7 +37,7 @@ impl<'d> ChunkedDataset<'d> {
         }
     }
 
-    /// Returns whether finding a chunk takes more than the dataset's header.
+    /// Returns whether finding a chunk takes an index besides the dataset's header.
     pub(crate) fn is_indexed(&self) -> bool {
         match self.chunked.index {
             ChunkIndex::Single { .. } | ChunkIndex::Implicit { .. } => false,

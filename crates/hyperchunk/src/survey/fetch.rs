@@ -16,7 +16,7 @@ pub(crate) trait Fetch {
     /// Returns the size of the file in bytes.
     fn size(&self) -> u64;
 
-    /// Hands each of the ranges, which are sorted and disjoint, to `land`.
+    /// Fetches ranges, which are sorted and disjoint, and calls `land` with the offset and the bytes of each.
     ///
     /// # Errors
     /// The errors of the source.
@@ -82,7 +82,7 @@ impl Fetch for BlockCache<'_> {
         missing.sort_unstable();
         missing.dedup();
         if self.blocks.len() + missing.len() > MAX_BLOCKS {
-            // Rounds are small, so this one's blocks are simply fetched again.
+            // The cache is full. Rounds are small, so all blocks of this one are fetched again.
             self.blocks.clear();
             missing = ranges.iter().flat_map(numbers).collect();
             missing.sort_unstable();
@@ -118,7 +118,7 @@ impl Fetch for BlockCache<'_> {
 
 fn length(range: &Range<u64>) -> Result<usize> {
     usize::try_from(range.end.saturating_sub(range.start))
-        .map_err(|_| crate::Error::limit("larger than the address space"))
+        .map_err(|_| crate::Error::limit("a range larger than the address space"))
 }
 
 /// Joins ranges, which are sorted and disjoint, into requests, each with the numbers of its ranges. Ranges

@@ -14,10 +14,11 @@ use std::sync::Arc;
 
 /// Maximum nesting depth of sequences that are followed.
 const MAX_DEPTH: usize = 8;
-/// Maximum number of bytes of nested sequences: any number of elements may refer to one object.
+/// Maximum number of bytes of nested sequences. A bound is needed because any number of elements may refer to
+/// the same heap object.
 const MAX_NESTED_BYTES: usize = 64 << 20;
 
-/// Something to parse, with the number of its object.
+/// A structure to parse, with the number of the object that it belongs to.
 pub(crate) enum Job {
     /// An object header and all that follows from it.
     Object(usize, u64),

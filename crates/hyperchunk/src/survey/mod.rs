@@ -1,6 +1,6 @@
-//! Surveys of a file's structure: everything but raw data, read in rounds in which all parsers that wait
-//! for bytes wait together. The rounds are the ones that the structure forces; the requested bytes are the
-//! structure.
+//! Surveys of a file's structure: everything but raw data. Parsers run until they lack bytes; then the bytes
+//! that all of them lack are fetched in one round. The rounds are thus the ones that the structure forces on
+//! any reader, and the fetched bytes are the structure.
 
 mod chunks;
 mod fetch;
@@ -22,14 +22,14 @@ use std::sync::Arc;
 /// Maximum number of objects of a survey.
 const MAX_OBJECTS: usize = 10_000_000;
 
-/// Bytes that replace the file's: the entries of a cache image.
+/// Bytes that override the file's, by address: the entries of a metadata cache image.
 type Patches = Vec<(u64, Vec<u8>)>;
 
 /// A survey of one file.
 pub(crate) struct Survey<'f> {
     fetch: &'f mut dyn Fetch,
     limits: &'f Limits,
-    /// The bytes that parsers asked for.
+    /// The bytes that parsers requested.
     pub(crate) blocks: Blocks,
     /// The ranges fetched in each round, sorted and disjoint.
     pub(crate) rounds: Vec<Vec<Range<u64>>>,
@@ -54,7 +54,7 @@ pub(crate) struct SurveyReport {
     pub(crate) dense: usize,
     /// Objects that could not be parsed: number and error.
     pub(crate) errors: Vec<(usize, Error)>,
-    /// The requested datasets' chunks, by number of the object.
+    /// The chunks of the datasets for which they were requested, by number of the object.
     pub(crate) chunks: HashMap<usize, Vec<Chunk>>,
     /// Number of bytes of nested sequences that were followed.
     nested: usize,
@@ -89,7 +89,7 @@ impl SurveyReport {
         Some(place)
     }
 
-    /// Returns the names of the links on the path from the first object to this one.
+    /// Returns the names of the links on the path from the starting point to an object.
     pub(crate) fn names(&self, mut object: usize) -> Vec<&[u8]> {
         let mut names = Vec::new();
         while let Some(met) = self.objects.get(object).filter(|_| object != 0) {

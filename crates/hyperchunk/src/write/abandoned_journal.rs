@@ -1,4 +1,4 @@
-//! Journals that killed writers left, told apart from journals of living writers.
+//! Journals of killed writers. Unlike journals of running writers, they are not locked.
 
 use super::journal::{Entry, Journal, MAGIC, UNMARKED_MAGIC, busy};
 use crate::companion::Trust;
@@ -14,7 +14,7 @@ use std::io::Read as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-/// The journal that a killed writer left, locked.
+/// The journal of a killed writer, locked by this process.
 #[derive(Debug)]
 pub(super) struct AbandonedJournal {
     file: File,
@@ -23,9 +23,9 @@ pub(super) struct AbandonedJournal {
 }
 
 impl AbandonedJournal {
-    /// Opens and locks a journal that no writer holds any more. It must belong to the user, root or the
-    /// file's owner, or be in a folder that only its owner may write to: a journal decides the contents of
-    /// a file.
+    /// Opens and locks a journal that no writer has locked. A journal determines the content of a file, so it
+    /// must belong to this user, root or the file's owner, or be in a folder that only its owner may write
+    /// to.
     pub(super) fn open(file: &Path) -> Result<Self> {
         let path = journal_path(file);
         let refused = |error: std::io::Error| {
@@ -40,14 +40,14 @@ impl AbandonedJournal {
         let metadata = journal.metadata().map_err(refused)?;
         check_made_by(&folder, file, &path, &metadata)?;
         journal.try_lock().map_err(|_| busy(&path))?;
-        // Its writer may have ended since it was opened.
+        // The writer may have ended, and deleted the journal, between opening and locking.
         if !folder.is_at(&name, &journal) {
             return Err(busy(&path));
         }
         Ok(Self { file: journal, folder, path })
     }
 
-    /// Checks that the unfinished file is trusted, by the same rules as the journal.
+    /// Checks that the unfinished file is trusted, by the rules of [`AbandonedJournal::open`].
     pub(super) fn check(&self, file: &Path, partial: &Path, metadata: &Metadata) -> Result<()> {
         check_made_by(&self.folder, file, partial, metadata)
     }
@@ -57,7 +57,7 @@ impl AbandonedJournal {
         Journal::resume(self.file, (self.folder, self.path), end)
     }
 
-    /// Returns its path.
+    /// Returns the path of the journal.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
@@ -69,7 +69,7 @@ impl AbandonedJournal {
     }
 }
 
-/// Refuses a file that another user could have put there.
+/// Checks that a file cannot have been created by another, untrusted user.
 pub(super) fn check_made_by(folder: &Folder, file: &Path, path: &Path, metadata: &Metadata) -> Result<()> {
     let trust = Trust::for_writer(file);
     #[cfg(unix)]
@@ -84,19 +84,19 @@ pub(super) fn check_made_by(folder: &Folder, file: &Path, path: &Path, metadata:
     trust.check_file_owner(path, metadata)
 }
 
-/// Contents of a journal.
+/// Content of a journal.
 #[derive(Debug, Default)]
 pub(super) struct JournalContents {
     pub(super) entries: Vec<Entry>,
-    /// The end of the last complete entry.
+    /// End of the last complete entry.
     pub(super) end: u64,
-    /// Number of bytes after it.
+    /// Number of bytes of an incomplete entry after it.
     pub(super) torn: u64,
-    /// True if each commit is marked.
+    /// True if the journal has an entry for each commit.
     pub(super) is_marked: bool,
 }
 
-/// Reads all entries of a journal, up to a torn one.
+/// Reads the entries of a journal up to the first incomplete one.
 pub(super) fn read(journal: &AbandonedJournal) -> Result<JournalContents> {
     let path = &journal.path;
     let refused = |error: std::io::Error| {
@@ -106,7 +106,7 @@ pub(super) fn read(journal: &AbandonedJournal) -> Result<JournalContents> {
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes).map_err(refused)?;
     if MAGIC.starts_with(&bytes) {
-        // At least the signature is needed by whoever continues it.
+        // The signature is incomplete; `Journal::resume` writes it again.
         return Ok(JournalContents {
             is_marked: true,
             end: bytes.len() as u64,
@@ -115,7 +115,7 @@ pub(super) fn read(journal: &AbandonedJournal) -> Result<JournalContents> {
     }
     let is_marked = bytes.starts_with(MAGIC);
     let Some(mut rest) = bytes.strip_prefix(MAGIC).or_else(|| bytes.strip_prefix(UNMARKED_MAGIC)) else {
-        return Err(Error::corrupt("not a journal of a writer").file(path.display()));
+        return Err(Error::corrupt("not a writer's journal: wrong signature").file(path.display()));
     };
     let mut entries = Vec::new();
     while let Some((head, behind)) = rest.split_first_chunk::<8>() {
@@ -134,24 +134,24 @@ pub(super) fn read(journal: &AbandonedJournal) -> Result<JournalContents> {
     Ok(JournalContents { entries, end: bytes.len() as u64 - torn, torn, is_marked })
 }
 
-/// What the journal beside a file says about its writer.
+/// State of the journal beside a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FoundJournal {
-    /// No journal counts.
+    /// There is no trusted journal.
     None,
-    /// The writer lives.
+    /// A running writer has locked it.
     Held,
-    /// The writer was killed.
+    /// Its writer was killed.
     Abandoned,
-    /// Only its owner may read it.
+    /// Only its owner can read it.
     Unreadable,
 }
 
-/// Looks for a journal. It counts under the rules of [`AbandonedJournal::open`] and if it begins like one: its writer
-/// has locked it then.
+/// Looks for a journal beside a file. It must be trusted by the rules of [`AbandonedJournal::open`], and
+/// begin with a signature: its writer has locked it before it wrote that.
 fn look(file: &Path) -> FoundJournal {
     let path = journal_path(file);
-    // The usual case costs one system call.
+    // In the usual case, without a journal, one system call suffices.
     let Ok(metadata) = path.symlink_metadata() else { return FoundJournal::None };
     let Ok((folder, name)) = Folder::of(&path) else { return FoundJournal::None };
     if !metadata.is_file() || check_made_by(&folder, file, &path, &metadata).is_err() {
@@ -176,28 +176,29 @@ fn look(file: &Path) -> FoundJournal {
     }
 }
 
-/// Refuses to change a file beside which a killed writer left its journal: `recover` would make the file anew without
-/// the change.
+/// Checks that there is no journal of a killed writer beside a file that is about to be changed: `recover`
+/// would later overwrite the change.
 ///
 /// # Errors
-/// Exists if there is one.
+/// Exists if there is such a journal.
 pub(crate) fn check_recovered(file: &Path) -> Result<()> {
     if !matches!(look(file), FoundJournal::Abandoned | FoundJournal::Unreadable) {
         return Ok(());
     }
     let (file, journal) = (file.display(), journal_path(file));
     let message = format!(
-        "cannot change the file: expected one that is complete, got one whose writer was killed; run `hyperchunk recover \
+        "cannot change the file: expected a complete file, got one whose writer was killed; run `hyperchunk recover \
          {file}` first, or move {} away to keep the file as it is",
         journal.display()
     );
     Err(Error::new(ErrorKind::Exists, message))
 }
 
-/// Refuses to replace a file that a program writes, also one that has committed it and shares its lock with readers.
+/// Checks that no program writes a file that is about to be replaced. The journal also shows this for a
+/// committed file, whose lock is shared with readers.
 ///
 /// # Errors
-/// Locked if one does.
+/// Locked if a program writes the file.
 pub(crate) fn check_unjournalled(file: &Path) -> Result<()> {
     if !matches!(look(file), FoundJournal::Held | FoundJournal::Unreadable) {
         return Ok(());
@@ -205,8 +206,8 @@ pub(crate) fn check_unjournalled(file: &Path) -> Result<()> {
     Err(Error::new(
         ErrorKind::Locked,
         format!(
-            "cannot replace the file: expected that no program writes it, got one that has its journal, {}; close it \
-             there, or what it writes would be lost",
+            "cannot replace the file: expected that no program writes it, got one that has its journal, {}; close the \
+             file in that program, or its data would be lost",
             journal_path(file).display()
         ),
     ))

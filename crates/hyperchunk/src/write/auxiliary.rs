@@ -1,13 +1,13 @@
-//! Structures of an object beside its header, in one region or each where an allocator puts it.
+//! Structures of an object outside of its header, such as heaps and indexes.
 
 use crate::Result;
 use hyperchunk_format::encode::blocks::{Allocate, Blocks, one_after_another};
 
-/// Structures of an object beside its header, such as heaps and indexes.
+/// Structures of an object outside of its header.
 pub(super) enum Auxiliary<'p> {
-    /// One after another, from an address on.
+    /// Stored contiguously from the address `base` on.
     Joined { base: u64, bytes: Vec<u8> },
-    /// Each at the address that a function returns, given its size.
+    /// Each stored at the address that the function `allocate` returns for its size.
     Placed { allocate: &'p mut Allocate<'p>, parts: Vec<Part> },
 }
 
@@ -15,7 +15,7 @@ pub(super) enum Auxiliary<'p> {
 pub(super) type Part = (u64, Vec<u8>);
 
 impl Auxiliary<'_> {
-    /// Returns the bytes that are joined, with padding for what follows them.
+    /// Returns the contiguous bytes, padded to a multiple of eight.
     pub(super) fn into_joined(self) -> Vec<u8> {
         match self {
             Self::Joined { mut bytes, .. } => {
@@ -26,7 +26,7 @@ impl Auxiliary<'_> {
         }
     }
 
-    /// Adds the blocks that a function encodes, given where they go.
+    /// Adds the blocks that `encode` returns; it gets a function that allocates their addresses.
     pub(super) fn add_blocks<T>(
         &mut self,
         encode: impl FnOnce(&mut Allocate<'_>) -> Result<(T, Blocks)>,
@@ -46,7 +46,7 @@ impl Auxiliary<'_> {
         }
     }
 
-    /// Adds one block, which a function encodes for its address; its size does not depend on that.
+    /// Adds one block. `encode` encodes it for its address, on which its size must not depend.
     pub(super) fn add<T>(&mut self, encode: impl Fn(u64) -> Result<(T, Vec<u8>)>) -> Result<T> {
         self.add_blocks(|allocate| {
             let size = encode(0)?.1.len() as u64;

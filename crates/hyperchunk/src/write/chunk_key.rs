@@ -1,4 +1,4 @@
-//! Number of a chunk: its place in the grid.
+//! Scaled coordinates of a chunk as a hash key.
 
 use std::borrow::Borrow;
 use std::hash::{Hash, Hasher};
@@ -7,7 +7,7 @@ use std::ops::Deref;
 /// Maximum number of dimensions that are stored inline.
 const MAX_INLINE_RANK: usize = 4;
 
-/// A chunk's number, as a hash key.
+/// Scaled coordinates of a chunk. Those of few dimensions need no allocation.
 #[derive(Debug, Clone)]
 pub(super) enum Key {
     Few(u8, [u64; MAX_INLINE_RANK]),
@@ -44,7 +44,7 @@ impl Deref for Key {
     }
 }
 
-// Allows lookup by slices.
+// Enables look-ups by slice.
 impl Borrow<[u64]> for Key {
     fn borrow(&self) -> &[u64] {
         self

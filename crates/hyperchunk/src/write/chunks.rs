@@ -1,4 +1,4 @@
-//! Data of a dataset that is being written.
+//! Data of a dataset that is open for writing.
 
 use super::chunk_key::Key;
 use super::encoding::Scratch;
@@ -17,9 +17,9 @@ use std::io::IoSlice;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 
-/// Minimum number of bytes for each thread.
+/// Minimum number of bytes that each thread compresses.
 const MIN_BYTES_PER_THREAD: usize = 128 << 10;
-/// Size in bytes of the pieces in which contiguous data are filled.
+/// Number of bytes of the fill value that are written to contiguous data at a time.
 const FILL_BYTES: u64 = 1 << 20;
 
 /// Location of a dataset's data.
@@ -39,12 +39,12 @@ pub(super) enum Data {
 #[derive(Debug)]
 pub(super) struct Chunks {
     pub(super) dims: Vec<u64>,
-    /// The size of a decoded chunk, in bytes.
+    /// Size of a decoded chunk in bytes.
     pub(super) bytes: usize,
-    /// Stored chunks by number. The hash is not collision-resistant: the numbers come from the calling
-    /// program itself.
+    /// Stored chunks by scaled coordinates. The hash need not be collision-resistant: the coordinates come
+    /// from the calling program.
     stored: Mutex<FxHashMap<Key, ChunkLocation>>,
-    /// Held while a stored chunk is changed.
+    /// Lock held while a stored chunk is changed in place.
     changing: Mutex<()>,
     waiting: Mutex<PartialChunks>,
 }
@@ -54,17 +54,17 @@ pub(super) struct Chunks {
 pub(super) struct ChunkLocation {
     address: u64,
     size: u64,
-    /// The capacity of its place.
+    /// Number of bytes allocated at the address.
     room: u64,
     mask: u32,
-    /// True if a committed file refers to it; then it is not overwritten.
+    /// True if a commit includes the chunk; then it is not overwritten.
     committed: bool,
 }
 
-/// A chunk to be stored: its number, its bytes, its mask.
+/// A chunk to be stored: scaled coordinates, stored bytes, and filter mask.
 pub(super) type NewChunk<'a> = (Key, &'a [u8], u32);
 
-/// Partially written chunks, not yet encoded, that wait for the rest.
+/// Partially written chunks, which are kept decoded in memory until the rest is written.
 #[derive(Debug, Default)]
 struct PartialChunks {
     chunks: HashMap<Box<[u64]>, Vec<u8>>,
@@ -74,18 +74,18 @@ struct PartialChunks {
 /// Elements to be written, in the caller's type.
 pub(super) struct Elements<'a> {
     pub(super) data: &'a [u8],
-    /// The size of one of the caller's elements.
+    /// Size of one element in the caller's type.
     pub(super) size: usize,
-    /// The conversion to the file's type; `None` if the types are equal.
+    /// Conversion to the dataset's type; `None` if the types are equal.
     pub(super) conversion: Option<Conversion>,
 }
 
 impl Elements<'_> {
-    /// Converts `count` elements, from `first` on, to the file's type in `target`.
+    /// Converts `count` elements, from `first` on, to the dataset's type and writes them to `target`.
     fn put(&self, first: usize, count: usize, target: &mut [u8]) -> Result<()> {
         let range = first.checked_mul(self.size).zip(count.checked_mul(self.size));
         let source = range.and_then(|(start, length)| self.data.get(start..start.checked_add(length)?));
-        let source = source.ok_or_else(|| Error::invalid("fewer elements than are selected"))?;
+        let source = source.ok_or_else(|| Error::invalid("there are fewer elements than are selected"))?;
         match &self.conversion {
             None => target.copy_from_slice(source),
             Some(conversion) => conversion.run(source, target, count)?,
@@ -125,7 +125,7 @@ impl Chunks {
         mask: u32,
     ) -> Result<()> {
         let size = bytes.len() as u64;
-        // With a journal, the old chunk stays until the new one is complete.
+        // With a journal, the old chunk is kept until the new one is complete.
         if inner.journal.is_none() && locked(&self.stored).contains_key(scaled) {
             let _changing = locked(&self.changing);
             let old = locked(&self.stored).get(scaled).copied();
@@ -137,12 +137,12 @@ impl Chunks {
                 locked(&self.stored).insert(scaled.into(), ChunkLocation { size, mask, ..old });
                 return Ok(());
             }
-            return self.place_anew(inner, node, scaled, bytes, mask);
+            return self.place_new(inner, node, scaled, bytes, mask);
         }
-        self.place_anew(inner, node, scaled, bytes, mask)
+        self.place_new(inner, node, scaled, bytes, mask)
     }
 
-    fn place_anew(
+    fn place_new(
         &self,
         inner: &Inner,
         node: &DatasetNode,
@@ -156,7 +156,7 @@ impl Chunks {
         self.record(inner, node, &[(scaled.into(), bytes, mask)], address)
     }
 
-    /// Stores several chunks contiguously. `whole`: the bytes of all chunks, if they are contiguous in
+    /// Stores several chunks contiguously. `whole` has the bytes of all chunks, if they are contiguous in
     /// memory.
     pub(super) fn place_all(
         &self,
@@ -204,7 +204,7 @@ impl Chunks {
         Ok(())
     }
 
-    /// Records that a chunk is stored at an address.
+    /// Records that an unfiltered chunk is stored at an address.
     pub(super) fn place_at(&self, inner: &Inner, scaled: &[u64], address: u64) {
         self.forget_waiting(inner, scaled);
         let size = self.bytes as u64;
@@ -214,35 +214,36 @@ impl Chunks {
         }
     }
 
-    /// Records a chunk that a killed writer stored.
+    /// Records a chunk that a killed writer has stored.
     pub(super) fn found(&self, placed: &PlacedChunk) {
         let PlacedChunk { address, size, mask, .. } = *placed;
         let stored = ChunkLocation { address, size, room: size, mask, committed: true };
         locked(&self.stored).insert((&*placed.scaled).into(), stored);
     }
 
-    /// Forgets all stored chunks; returns their places.
+    /// Removes all stored chunks; returns address and allocated size of each.
     pub(super) fn take_stored(&self) -> Vec<(u64, u64)> {
         let mut stored = locked(&self.stored);
         stored.drain().map(|(_, chunk)| (chunk.address, chunk.room)).collect()
     }
 
-    /// Reads a chunk's stored bytes and its mask.
+    /// Reads a chunk's stored bytes and filter mask.
     pub(super) fn read_stored(&self, inner: &Inner, scaled: &[u64]) -> Result<Option<(Vec<u8>, u32)>> {
         let Some(stored) = locked(&self.stored).get(scaled).copied() else { return Ok(None) };
-        let size = usize::try_from(stored.size).map_err(|_| Error::limit("a chunk larger than memory"))?;
+        let too_large = |_| Error::limit("a chunk exceeds the address space");
+        let size = usize::try_from(stored.size).map_err(too_large)?;
         let mut bytes = room::zeros(size)?;
         inner.sink.read_at(stored.address, &mut bytes)?;
         Ok(Some((bytes, stored.mask)))
     }
 
-    /// Returns the number of the stored chunk that is last in the file.
+    /// Returns the scaled coordinates of the stored chunk with the highest address.
     pub(super) fn last_in_file(&self) -> Option<Key> {
         let stored = locked(&self.stored);
         stored.iter().max_by_key(|(_, chunk)| chunk.address).map(|(number, _)| number.clone())
     }
 
-    /// Discards a chunk that waits.
+    /// Discards a partially written chunk.
     pub(super) fn forget_waiting(&self, inner: &Inner, scaled: &[u64]) {
         if inner.waiting_bytes.load(Ordering::Acquire) == 0 {
             return;
@@ -253,19 +254,20 @@ impl Chunks {
         }
     }
 
-    /// Discards all chunks that wait.
+    /// Discards all partially written chunks.
     pub(super) fn forget_all_waiting(&self, inner: &Inner) {
         let mut waiting = locked(&self.waiting);
         inner.waiting_bytes.fetch_sub(waiting.chunks.len() * self.bytes, Ordering::Relaxed);
         *waiting = PartialChunks::default();
     }
 
-    /// Takes the stored chunks of another state of the dataset.
+    /// Replaces the stored chunks by the chunks of another state of the dataset.
     pub(super) fn replace(&self, other: &Self) {
         *locked(&self.stored) = std::mem::take(&mut *locked(&other.stored));
     }
 
-    /// Stores all waiting chunks. Failure of some does not stop the others; they remain waiting.
+    /// Stores all partially written chunks. If some fail, the others are stored, and the failed ones stay in
+    /// memory.
     pub(super) fn flush(&self, inner: &Inner, node: &DatasetNode) -> Result<()> {
         let mut waiting = locked(&self.waiting);
         let keys: Vec<Box<[u64]>> = waiting.order.iter().cloned().collect();
@@ -291,7 +293,7 @@ impl Chunks {
         error.map_or(Ok(()), Err)
     }
 
-    /// Returns the number of a chunk's elements inside the extent.
+    /// Returns the number of a chunk's elements that are inside the extent.
     fn elements_within(&self, scaled: &[u64], dims: &[u64]) -> u64 {
         let extents = scaled
             .iter()
@@ -301,8 +303,8 @@ impl Chunks {
         extents.fold(1, u64::saturating_mul)
     }
 
-    /// Applies a smaller extent, with no chunk waiting: chunks outside are freed, elements outside get the
-    /// fill value.
+    /// Applies a smaller extent: frees chunks outside of it, and sets elements outside of it to the fill
+    /// value. There must be no partially written chunks.
     pub(super) fn shrink(&self, inner: &Inner, node: &DatasetNode, dims: &[u64]) -> Result<()> {
         let _changing = locked(&self.changing);
         let all: Vec<Key> = locked(&self.stored).keys().cloned().collect();
@@ -330,13 +332,13 @@ impl Chunks {
                 }
                 let mut scratch = Scratch::default();
                 let (stored, mask) = scratch.encoder.encode(&node.pipeline, &kept)?;
-                self.place_anew(inner, node, &scaled, stored, mask)?;
+                self.place_new(inner, node, &scaled, stored, mask)?;
             }
         }
         Ok(())
     }
 
-    /// Returns a decoded chunk: as stored, or the fill value.
+    /// Returns a decoded chunk; the fill value if it is not stored.
     pub(super) fn load(&self, inner: &Inner, node: &DatasetNode, scaled: &[u64]) -> Result<Vec<u8>> {
         let Some((stored, mask)) = self.read_stored(inner, scaled)? else { return node.filled(self.bytes) };
         let mut decoder = Decoder::default();
@@ -357,7 +359,7 @@ fn byte_range(first: u64, count: u64, size: usize) -> Result<std::ops::Range<usi
     let length = usize::try_from(count).ok().and_then(|count| count.checked_mul(size));
     match start.zip(length).and_then(|(start, length)| Some(start..start.checked_add(length)?)) {
         Some(range) => Ok(range),
-        None => Err(Error::limit("data larger than the address space")),
+        None => Err(Error::limit("the data exceed the address space")),
     }
 }
 
@@ -398,7 +400,8 @@ impl DatasetNode {
         let count = selection.count(&dims)?;
         let length = usize::try_from(count).ok().and_then(|count| count.checked_mul(elements.size));
         if length != Some(elements.data.len()) {
-            let message = format!("{} bytes for {count} elements of {}", elements.data.len(), elements.size);
+            let (got, size) = (elements.data.len(), elements.size);
+            let message = format!("got {got} bytes for {count} elements of {size} bytes");
             return Err(Error::invalid(message));
         }
         if count == 0 {
@@ -411,7 +414,8 @@ impl DatasetNode {
                 let mut next = 0;
                 for (first, count) in runs(selection, &dims)? {
                     let range = byte_range(first, count, self.element_size)?;
-                    let target = bytes.get_mut(range).ok_or_else(|| Error::invalid("beyond the data"))?;
+                    let outside = || Error::invalid("the selection exceeds the data");
+                    let target = bytes.get_mut(range).ok_or_else(outside)?;
                     let count = usize::try_from(count).unwrap_or(usize::MAX);
                     elements.put(next, count, target)?;
                     next += count;
@@ -429,12 +433,12 @@ impl DatasetNode {
                 self.write_contiguous(inner, selection, &dims, elements, start)
             }
             Data::Chunked(chunks) => self.write_chunks(inner, chunks, selection, &dims, elements),
-            Data::External(_) => Err(Error::unsupported("writing data that lie in other files")),
-            Data::Virtual(_) => Err(Error::unsupported("writing to a virtual dataset")),
+            Data::External(_) => Err(Error::unsupported("cannot write data that are in external files")),
+            Data::Virtual(_) => Err(Error::unsupported("cannot write to a virtual dataset")),
         }
     }
 
-    /// Returns the start of contiguous data; they get their place with the first write.
+    /// Returns the address of contiguous data, which are allocated at the first write.
     fn contiguous_start(
         &self,
         inner: &Inner,
@@ -448,7 +452,8 @@ impl DatasetNode {
         }
         let start = inner.take(size)?;
         let pattern = self.fill_pattern();
-        // Without a fill value, unwritten bytes are a hole, which reads as zeros; freed space holds old data.
+        // Without a fill value, unwritten bytes can stay a hole, which reads as zeros; but reused space has
+        // old data.
         let is_hole = inner.sink.has_holes() && inner.space.is_fresh(start);
         if written < size && (pattern.is_some() || !is_hole) {
             let step = FILL_BYTES / (self.element_size as u64).max(1) * self.element_size as u64;
@@ -467,11 +472,11 @@ impl DatasetNode {
         Ok(start)
     }
 
-    /// Returns the start of contiguous data, of which `written` bytes will be written at once.
+    /// Returns the address of contiguous data, of which the caller will write `written` bytes.
     pub(super) fn begin(&self, inner: &Inner, written: u64) -> Result<u64> {
         match &self.data {
             Data::Contiguous { address, size } => self.contiguous_start(inner, address, *size, written),
-            _ => Err(Error::invalid("the dataset is not stored in one piece")),
+            _ => Err(Error::invalid("the dataset is not contiguous")),
         }
     }
 
@@ -504,11 +509,12 @@ impl DatasetNode {
         };
         for (first, count) in runs(selection, dims)? {
             let mut offset = start + first * size as u64;
-            let mut left =
-                usize::try_from(count).map_err(|_| Error::limit("a selection larger than memory"))?;
+            let mut left = usize::try_from(count)
+                .map_err(|_| Error::limit("the selection exceeds the address space"))?;
             if elements.conversion.is_none() {
                 let range = byte_range(next as u64, count, size)?;
-                let bytes = elements.data.get(range).ok_or_else(|| Error::invalid("too few elements"))?;
+                let too_few = || Error::invalid("there are fewer elements than are selected");
+                let bytes = elements.data.get(range).ok_or_else(too_few)?;
                 inner.sink.write_at(offset, bytes)?;
                 wrote(offset, bytes);
                 next += left;
@@ -556,7 +562,8 @@ impl DatasetNode {
             });
             let chunk: &[u8] = if let Some(run) = straight {
                 let range = byte_range(run.target as u64, run.block as u64, size)?;
-                elements.data.get(range).ok_or_else(|| Error::invalid("too few elements"))?
+                let too_few = || Error::invalid("there are fewer elements than are selected");
+                elements.data.get(range).ok_or_else(too_few)?
             } else {
                 if within < whole as u64 {
                     scratch.chunk = self.filled(chunks.bytes)?;
@@ -578,7 +585,7 @@ impl DatasetNode {
         Ok(())
     }
 
-    /// Writes some elements of a chunk, which then waits for the others.
+    /// Writes some elements of a chunk, which is kept in memory until the others are written.
     fn write_part(
         &self,
         inner: &Inner,
@@ -611,11 +618,11 @@ impl DatasetNode {
     }
 }
 
-/// Copies the elements of a piece to their places in its chunk.
+/// Copies selected elements to their positions in a chunk.
 fn scatter(piece: &ChunkSelection, elements: &Elements<'_>, size: usize, chunk: &mut [u8]) -> Result<()> {
     piece.runs(|source, target, count| {
         let range = byte_range(source as u64, count as u64, size)?;
-        let to = chunk.get_mut(range).ok_or_else(|| Error::invalid("beyond the chunk"))?;
+        let to = chunk.get_mut(range).ok_or_else(|| Error::invalid("the selection exceeds the chunk"))?;
         elements.put(target, count, to)
     })
 }

@@ -1,4 +1,4 @@
-//! Commits: all structure of a file is encoded into one region, to which the superblock points.
+//! Commits: encode all structure of a file into one region, to which the superblock points.
 
 use super::auxiliary::Auxiliary;
 use super::chunks::Data;
@@ -24,47 +24,47 @@ use std::collections::HashMap;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
-/// Maximum number of links or attributes in a header; more are kept in a heap, as in libhdf5.
+/// Maximum number of links or attributes in a header; more are stored in a heap, as in libhdf5.
 pub(super) const MAX_COMPACT_ITEMS: usize = 8;
 /// Maximum size of a message in a header, in bytes.
 pub(super) const MAX_MESSAGE_BYTES: usize = 65_000;
-/// Number of bytes by which a file grows to get another superblock.
+/// Bytes appended to a file so that its superblock differs from earlier ones.
 const PADDING: [u8; 8] = [0; 8];
 
 /// All structure of a file.
 pub(super) struct Structure {
-    /// The start of the region.
+    /// Address of the region.
     pub(super) start: u64,
     pub(super) region: Vec<u8>,
-    /// Headers at promised addresses.
+    /// Headers with fixed addresses: address and bytes.
     pub(super) pinned: Vec<(u64, Vec<u8>)>,
-    /// The address of the root group.
+    /// Address of the root group.
     pub(super) root: u64,
-    /// The address of the superblock's extension.
+    /// Address of the superblock extension.
     pub(super) extension: Option<u64>,
-    /// The address of each object.
+    /// Address of each object.
     pub(super) addresses: Vec<u64>,
-    /// The size of the whole file.
+    /// Size of the whole file.
     pub(super) end: u64,
-    /// The places of the encoded objects.
+    /// Locations of the encoded objects.
     pub(super) places: Vec<Place>,
 }
 
-/// Place of an encoded object in the region.
+/// Location of an encoded object in the region.
 pub(super) struct Place {
     pub(super) id: NodeId,
     pub(super) start: u64,
-    /// The offset of the header, or of its continuation, from `start`.
+    /// Offset of the header, or of its continuation block, from `start`.
     pub(super) header: u64,
     pub(super) length: u64,
 }
 
-/// Encoded object.
+/// An encoded object.
 pub(super) struct Blob {
     pub(super) bytes: Vec<u8>,
-    /// The offset of the header in it.
+    /// Offset of the header in `bytes`.
     header: usize,
-    /// The promised address of the header, which continues here; then these are only its messages.
+    /// Fixed address of the header, if it has one; `bytes` then has the continuation block with its messages.
     pinned: Option<u64>,
     options: HeaderOptions,
 }
@@ -82,11 +82,11 @@ pub(super) fn header_options(node: &Node) -> HeaderOptions {
 }
 
 impl Writer {
-    /// Commits the current state: from now on the file has its name, and readers find this state until the
-    /// next commit. The structure of the previous commit is freed then.
+    /// Commits the current state. The file then has its final name, and readers find this state until the
+    /// next commit. This frees the structure of the previous commit.
     ///
     /// # Errors
-    /// Invalid if the file is closed; Limit or Unsupported for contents that cannot be stored; the sink's.
+    /// Invalid if the file is closed; Limit or Unsupported for content that cannot be stored; the sink's.
     ///
     /// # Examples
     /// ```
@@ -108,7 +108,7 @@ impl Writer {
         self.commit(&mut self.0.commits())
     }
 
-    /// Commits, unless nothing changed since the last time.
+    /// Commits, unless nothing has changed since the last commit.
     fn commit(&self, last: &mut Option<u64>) -> Result<()> {
         let changes = self.changes();
         if *last != Some(changes) {
@@ -126,17 +126,17 @@ impl Writer {
         }
         let settled = self.0.sink.settle().map_err(|error| {
             self.0.named(error).followed_by(
-                "; the commit has happened all the same: it is in the journal beside the file, and is put into the file \
-                 by the next flush, by close, or by whoever opens the file next",
+                "; the commit is valid nevertheless: it is in the journal beside the file, and is written to the file by \
+                 the next flush, by close, or when a program opens the file",
             )
         });
-        // The cache has bytes that the commit replaced: of a datatype that an object uses which is read later.
+        // The cache may have bytes that the commit replaced, such as a datatype of an object read later.
         self.0.edit.iter().for_each(|edit| edit.base.forget_structure());
         settled
     }
 
-    /// Discards the file; uncommitted changes are lost. The writer is closed and its lock released even if
-    /// this fails; what could not be deleted then is deleted by the next call.
+    /// Discards all uncommitted changes, and deletes a file without a commit. The writer is closed and its
+    /// lock released even if this fails; the next call then tries again to delete the remaining files.
     ///
     /// # Errors
     /// The sink's; Io if the journal cannot be deleted.
@@ -156,7 +156,7 @@ impl Writer {
     /// # Ok::<(), hyperchunk::Error>(())
     /// ```
     pub fn discard(&self) -> Result<()> {
-        // A child that was forked leaves its parent's file alone.
+        // A forked child must not change its parent's file.
         if self.0.gate.check_process().is_err() {
             return Ok(());
         }
@@ -179,9 +179,8 @@ impl Writer {
     /// Commits the file and closes it. Closing twice does nothing.
     ///
     /// # Errors
-    /// As [`Writer::flush`]; the file is not closed then. With a journal, the written data are kept:
-    /// closing may be tried again, and [`recover`](super::recover) makes a file of them when this writer is
-    /// gone.
+    /// As [`Writer::flush`]; the file then stays open. With a journal, the written data are kept: closing can
+    /// be tried again, and after the end of this process [`recover`](super::recover) restores the file.
     ///
     /// # Examples
     /// ```
@@ -197,16 +196,16 @@ impl Writer {
         self.0.gate.check_process().map_err(|error| self.0.named(error))?;
         self.check_no_transaction("close the file")?;
         let was_closed = self.0.gate.is_closed();
-        // What another thread writes at this moment is in the file, or is refused.
+        // A concurrent write of another thread is either in the file or fails.
         self.0.gate.close();
         let mut last = self.0.commits();
         if was_closed && !self.0.gate.is_closed() {
-            // Another thread tried, and failed.
+            // Another thread tried to close the file, and failed.
             drop(last);
             return self.close();
         }
         if was_closed {
-            // It may be there still, if it could not be deleted.
+            // The file still exists if it could not be deleted.
             let is_kept = self.0.left.load(Ordering::Acquire);
             if is_kept && self.0.edit.is_some() {
                 drop(last);
@@ -220,13 +219,13 @@ impl Writer {
             self.commit(&mut last)
         };
         closing().inspect_err(|_| self.0.gate.reopen()).map_err(|error| match (&self.0.journal, &self.0.name) {
-            // What another program replaced or deleted cannot be closed or recovered.
+            // A file that another program replaced or deleted can be neither closed nor recovered.
             (Some(_), Some(name)) if error.kind() != ErrorKind::Changed => error.followed_by(&format!(
-                "; what was written is kept: close it again, or run `hyperchunk recover {name}` when this program has ended"
+                "; the written data are kept: close it again, or run `hyperchunk recover {name}` after the end of this program"
             )),
             _ => error,
         })?;
-        // Earlier commits may have been longer than this one.
+        // Truncates the file if an earlier commit was longer.
         let ends = *self.0.ends.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, last)) = ends.filter(|(longest, last)| longest > last) {
             let cut = self.0.sink.cut(last).inspect_err(|_| self.0.gate.reopen());
@@ -238,7 +237,7 @@ impl Writer {
 }
 
 impl Writer {
-    /// Returns the size of the first page that would hold all current structure, chunk indexes included.
+    /// Returns the size of a first page that can hold all current structure, chunk indexes included.
     pub(crate) fn front_size(&self) -> Result<u64> {
         let tree = self.0.tree();
         let frozen = freeze(&tree, false);
@@ -249,11 +248,11 @@ impl Writer {
         })?;
         let front = self.0.front.lock().unwrap_or_else(PoisonError::into_inner);
         let start = front.as_ref().map_or(superblock::SIZE, |free| free.start.next_multiple_of(8));
-        start.checked_add(size).ok_or_else(|| Error::limit("a structure of 2^64 bytes"))
+        start.checked_add(size).ok_or_else(|| Error::limit("the structure exceeds 2^64 bytes"))
     }
 }
 
-/// State of a dataset in one commit, of the parts that may change while others write.
+/// Snapshot of the parts of a dataset that may change during a commit, as other threads write.
 pub(super) struct FrozenDataset {
     pub(super) dataspace: Dataspace,
     pub(super) chunks: Vec<Chunk>,
@@ -269,13 +268,13 @@ impl Inner {
         self.commit_objects(false).map(drop)
     }
 
-    /// Commits all objects, and marks the file as written in SWMR mode.
+    /// Commits all objects, and sets the flags of SWMR mode in the superblock.
     pub(super) fn commit_marked(&self) -> Result<Structure> {
         self.flush_waiting()?;
         self.commit_objects(true)
     }
 
-    /// Commits all objects that can be reached.
+    /// Commits all reachable objects.
     fn commit_objects(&self, swmr: bool) -> Result<Structure> {
         let tree = self.tree();
         let unused = self.space.commit_begins();
@@ -290,7 +289,7 @@ impl Inner {
         let companion = companion.as_deref();
         let mut in_front = false;
         let mut structure = self.structure(&tree, &order, &frozen, likely, companion, |length| {
-            // Space in the first page is used once: the structure of an earlier commit is not
+            // The first page is used once, so that the structure of an earlier commit is not
             // overwritten.
             if let Some(start) = self.take_front(length, true) {
                 in_front = true;
@@ -308,15 +307,16 @@ impl Inner {
             superblock::mark_swmr(&mut superblock)?;
         }
         if companion.is_some() {
-            // The other format's end marker must not end the file before the superblock is written.
+            // The second format's end marker must not end the file before the superblock is written.
             self.sink.write_at(structure.end, &[0])?;
         }
         self.sink.write_at(structure.start, &structure.region)?;
         for (address, header) in &structure.pinned {
             self.sink.write_at(*address, header)?;
         }
-        // By this, `recover` tells the file from another one of its name. It need not reach the disk first: without it,
-        // the journal has nothing that this commit does not have. In SWMR mode the structure changes in place.
+        // By this entry, `recover` identifies the file. It need not be synced first: without it, the journal
+        // has nothing that this commit lacks. It does not cover structure in SWMR mode, which changes in
+        // place.
         let fixed = if swmr { &[][..] } else { &structure.region };
         self.note_commit(&superblock, structure.start, fixed)?;
         self.sink.sync()?;
@@ -327,8 +327,8 @@ impl Inner {
         }
         self.sink.publish(structure.end)?;
         self.space.committed(unused);
-        // The structure of the previous commit is not used any more. The first page stays reserved for
-        // structure; and if another format shares the file, its own pointers refer to the structure, too.
+        // Frees the structure of the previous commit, unless it is in the first page, which is reserved for
+        // structure, or a second format shares the file: its pointers refer to the structure, too.
         let own = !in_front && companion.is_none();
         let this = own.then_some((structure.start, structure.region.len() as u64));
         let mut former = self.former.lock().unwrap_or_else(PoisonError::into_inner);
@@ -342,7 +342,7 @@ impl Inner {
         Ok(structure)
     }
 
-    /// Stores everything that waits in memory. Failure of some does not stop the others.
+    /// Stores all partially written chunks. If some fail, the others are still stored.
     pub(super) fn flush_waiting(&self) -> Result<()> {
         let tree = self.tree();
         let mut failed = None;
@@ -357,7 +357,7 @@ impl Inner {
         failed.map_or(Ok(()), Err)
     }
 
-    /// Returns the objects that cannot be stored, with the reason.
+    /// Returns the objects that cannot be encoded, with the reason.
     pub(super) fn unencodable(&self) -> Vec<(NodeId, Error)> {
         let tree = self.tree();
         let order = tree.reachable();
@@ -370,7 +370,7 @@ impl Inner {
         order.iter().filter_map(fails).collect()
     }
 
-    /// Encodes all structure. `place` returns its address, given its length: most likely `likely`.
+    /// Encodes all structure. `place` returns its address for its length; `likely` is the expected address.
     pub(super) fn structure(
         &self,
         tree: &Tree,
@@ -387,7 +387,7 @@ impl Inner {
         };
         let mut addresses = vec![0; tree.nodes.len()];
         let uses = if self.edit.is_some() { tree.uses(&tree.all()) } else { tree.uses(order) };
-        // Objects that stay in place need no space.
+        // Unchanged objects keep their addresses.
         for (address, node) in addresses.iter_mut().zip(&tree.nodes) {
             match node.kind {
                 NodeKind::Kept { address: kept, .. } | NodeKind::Unread { address: kept } => *address = kept,
@@ -406,7 +406,7 @@ impl Inner {
         let order = &*order;
         let extension = self.extension()?;
         let front = extension.as_ref().map_or(0, Vec::len);
-        // Sizes first: they do not depend on addresses.
+        // Encodes the objects first to find their sizes, which do not depend on addresses.
         let mut region = extension.unwrap_or_default();
         let mut offsets = Vec::with_capacity(order.len());
         let mut places = Vec::new();
@@ -415,7 +415,7 @@ impl Inner {
             let Some(around) = &mut around else {
                 let blob =
                     self.blob(tree, (*id, None), frozen, likely + region.len() as u64, &addresses, &uses)?;
-                // With the padding after it.
+                // Includes the padding after the object.
                 let length = blob.bytes.len().next_multiple_of(8) as u64;
                 let start = region.len() as u64;
                 places.push(Place { id: *id, start, header: blob.header as u64, length });
@@ -447,7 +447,7 @@ impl Inner {
         let mut pinned = Vec::new();
         for (id, (offset, _)) in order.iter().zip(&offsets) {
             let node = tree.node(*id)?;
-            // Datasets, with their chunk indexes, refer to no other object.
+            // Datasets refer to no other objects, so they need not be encoded again.
             if start == likely && node.pinned.is_none() && matches!(node.kind, NodeKind::Dataset(_)) {
                 continue;
             }
@@ -460,21 +460,21 @@ impl Inner {
                 pinned.push((address, object_header::encode_pinned(continuation, length, &blob.options)?));
             }
             let place = region.get_mut(*offset..).and_then(|rest| rest.get_mut(..blob.bytes.len()));
-            let place = place.ok_or_else(|| Error::invalid("a structure that grew"))?;
+            let place = place.ok_or_else(|| Error::invalid("an object's size depends on addresses"))?;
             place.copy_from_slice(&blob.bytes);
         }
         if let (Some(around), Some(companion)) = (&around, companion) {
             around.fill(companion, self.options.user_block + start, &mut region)?;
         }
-        // Data that other threads write after this region meanwhile are not in this commit.
+        // Data that other threads write after this region in the meantime are not in this commit.
         let end = if start < before { before } else { start + region.len() as u64 };
         let root = addresses.first().copied().unwrap_or(0);
         let extension = (front > 0).then_some(start);
         Ok(Structure { start, region, pinned, root, extension, addresses, end, places })
     }
 
-    /// Returns the superblock of a commit, different from all earlier ones: readers tell commits apart by
-    /// it. If structure has the same place as in an earlier commit, the file is extended by eight bytes.
+    /// Returns the superblock of a commit, different from all earlier ones, as readers distinguish commits by
+    /// it. If the structure has the address of an earlier commit's, the file is extended by eight bytes.
     fn distinct_superblock(&self, structure: &mut Structure) -> Result<Vec<u8>> {
         let mut superblock = self.superblock(structure, self.options.user_block)?;
         if self.journal.is_none() {
@@ -491,7 +491,7 @@ impl Inner {
         Ok(superblock)
     }
 
-    /// Encodes the superblock for a structure, at `base`.
+    /// Encodes the superblock for a structure. `base` is its address.
     pub(super) fn superblock(&self, structure: &Structure, base: u64) -> Result<Vec<u8>> {
         if let Some(edit) = &self.edit {
             return Ok(edit.superblock(structure.end, base));
@@ -503,7 +503,7 @@ impl Inner {
     /// Encodes the superblock extension, if one is needed.
     fn extension(&self) -> Result<Option<Vec<u8>>> {
         if self.edit.is_some() {
-            // The file's own stays.
+            // An edit keeps the file's extension.
             return Ok(None);
         }
         let (reused, usual) = (!self.options.lasting, 4096);
@@ -546,7 +546,7 @@ impl Inner {
         Ok(Blob { bytes, header, pinned: node.pinned, options })
     }
 
-    /// Encodes the messages of an object, and its structures beside its header.
+    /// Encodes the messages of an object's header, and its structures outside of the header.
     pub(super) fn messages(
         &self,
         node: &Node,
@@ -564,8 +564,7 @@ impl Inner {
             NodeKind::Group(group) => group_messages(node, group, addresses, beside, spare.is_some())?,
             NodeKind::Dataset(dataset) => {
                 let frozen = frozen.get(id.0).and_then(Option::as_ref);
-                let frozen =
-                    frozen.ok_or_else(|| Error::invalid("a dataset that is newer than the commit"))?;
+                let frozen = frozen.ok_or_else(|| Error::invalid("the dataset is newer than the commit"))?;
                 let mut messages = self.dataset_messages(dataset, frozen, beside)?;
                 if replaced.is_some() {
                     messages.retain(|message| matches!(message.kind, message::DATASPACE | message::LAYOUT));
@@ -577,7 +576,7 @@ impl Inner {
                 vec![plain(message::DATATYPE, self.able(encode)?.1)]
             }
             NodeKind::Kept { .. } | NodeKind::Unread { .. } => {
-                return Err(Error::invalid("an object that stays where it is"));
+                return Err(Error::invalid("an unchanged object is not encoded"));
             }
         };
         if let Some((base, replaced)) = node.base.as_ref().zip(replaced) {
@@ -595,7 +594,7 @@ impl Inner {
         if links != 1 {
             messages.push(plain(message::REFERENCE_COUNT, message::reference_count::encode(links)));
         }
-        // Padding by which a companion steers the checksum.
+        // Padding by which a companion sets the checksum.
         messages.extend(spare.map(|spare| plain(message::NULL, vec![0; spare])));
         Ok(messages)
     }
@@ -619,7 +618,7 @@ impl Inner {
         let (tracked, indexed) = (options.attribute_order_tracked, options.attribute_order_indexed);
         let next = u16::try_from(node.next_attribute).ok().filter(|_| tracked);
         if tracked && next.is_none() {
-            return Err(Error::limit("more than 65,535 attributes whose order is tracked"));
+            return Err(Error::limit("more than 65,535 attributes with tracked creation order"));
         }
         let mut info = AttributeInfo { next_order: next, indexed, ..AttributeInfo::default() };
         if dense {
@@ -632,7 +631,7 @@ impl Inner {
             (info.heap, info.by_name, info.by_order) =
                 (Some(dense.heap), Some(dense.by_name), dense.by_order);
         }
-        // Without it, libhdf5 counts no attributes.
+        // Without this message, libhdf5 finds no attributes.
         if !encoded.is_empty() || tracked {
             messages.push(plain(message::ATTRIBUTE_INFO, message::attribute_info::encode(&info)?));
         }
@@ -671,7 +670,7 @@ impl Inner {
         let mut fill = node.fill.clone();
         if matches!(&layout, Layout::Chunked(chunked) if matches!(chunked.index, ChunkIndex::Implicit { .. }))
         {
-            // All chunks have their places in advance, so writers must find them allocated.
+            // The index has all chunks in advance, so writers must find them allocated.
             fill.allocation = AllocationTime::Early;
         }
         messages.push(constant(message::FILL_VALUE, message::fill_value::encode(&fill)?));
@@ -689,7 +688,7 @@ impl Inner {
         Ok(messages)
     }
 
-    /// Returns the layout of a dataset whose layout message has no structure beside it.
+    /// Returns the layout of a dataset without structures outside of its header.
     pub(super) fn layout_in_header(&self, node: &DatasetNode, frozen: &FrozenDataset) -> Result<Layout> {
         self.layout(node, frozen, &mut Auxiliary::Joined { base: 0, bytes: Vec::new() })
     }
@@ -720,14 +719,14 @@ impl Inner {
                     let mut collection = Builder::new(Builder::size_for(encoded.len()));
                     let number = collection.add(&encoded);
                     let number =
-                        number.ok_or_else(|| Error::limit("mappings larger than their collection"))?;
+                        number.ok_or_else(|| Error::limit("the mappings are too large for a heap"))?;
                     Ok(((address, u32::from(number)), collection.encode()))
                 })?;
                 Layout::Virtual { heap: Some(heap) }
             }
             Data::Chunked(chunks) => {
                 let Dataspace::Simple { dims, max } = &frozen.dataspace else {
-                    return Err(Error::invalid("chunks of a dataset without dimensions"));
+                    return Err(Error::invalid("a chunked dataset has no dimensions"));
                 };
                 let oldest = node.oldest(self.options.oldest);
                 let filtered = !node.pipeline.is_empty();
@@ -761,8 +760,8 @@ impl Inner {
     }
 }
 
-/// Captures all datasets in their current state. With `commit`, the stored chunks are not overwritten from
-/// now on.
+/// Captures the current state of all datasets. With `commit`, their stored chunks are no longer overwritten
+/// from now on.
 pub(super) fn freeze(tree: &Tree, commit: bool) -> Vec<Option<FrozenDataset>> {
     let frozen = |node: &Node| {
         let NodeKind::Dataset(dataset) = &node.kind else { return None };
@@ -775,7 +774,7 @@ pub(super) fn freeze(tree: &Tree, commit: bool) -> Vec<Option<FrozenDataset>> {
     tree.nodes.iter().map(frozen).collect()
 }
 
-/// The flag of a message whose body is stored elsewhere.
+/// Flag of a message whose body is stored elsewhere.
 const SHARED_FLAG: u8 = 0x02;
 
 pub(super) fn plain(kind: u16, data: Vec<u8>) -> Message {

@@ -1,4 +1,4 @@
-//! Marks in a journal by which `recover` tells the file of its writer from another one of that name.
+//! Marks in a journal by which `recover` checks that a file is the one that the journal belongs to.
 
 use super::journal::Entry;
 use super::sink::Sink;
@@ -11,10 +11,10 @@ use std::path::Path;
 
 /// Number of bytes of a superblock before its checksum.
 const FIELD_BYTES: usize = 44;
-/// Offset of the status flags, which `h5clear` and programs that follow the file change.
+/// Offset of the status flags, which `h5clear` and SWMR readers change.
 const FLAGS_AT: usize = 11;
 
-/// Mark of a commit: the superblock, and the place and checksum of the structure that belongs to it.
+/// Mark of a commit: the superblock, and address, length and checksum of its structure.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct CommitMark {
     superblock: Vec<u8>,
@@ -23,7 +23,7 @@ pub(super) struct CommitMark {
     sum: u32,
 }
 
-/// Returns the fields of a superblock that stay as they are while the file has the same commit.
+/// Returns the fields of a superblock that do not change until the next commit: without flags and checksum.
 fn lasting_fields(superblock: &[u8]) -> Vec<u8> {
     let mut fields = superblock[..superblock.len().min(FIELD_BYTES)].to_vec();
     if let Some(flags) = fields.get_mut(FLAGS_AT) {
@@ -33,14 +33,14 @@ fn lasting_fields(superblock: &[u8]) -> Vec<u8> {
 }
 
 impl CommitMark {
-    /// Creates the mark of a commit whose structure is stored at `start`. Structure that changes in place (SWMR) is
-    /// empty here.
+    /// Creates the mark of a commit whose structure is stored at `start`. In SWMR mode, where the structure
+    /// changes in place, `structure` is empty.
     pub(super) fn new(superblock: &[u8], start: u64, structure: &[u8]) -> Self {
         let (length, sum) = (structure.len() as u64, lookup3(structure));
         Self { superblock: lasting_fields(superblock), start, length, sum }
     }
 
-    /// Returns whether the file of `length` bytes in a sink has this commit, unchanged.
+    /// Returns whether the file of `length` bytes in a sink has this commit, with unchanged structure.
     fn is_in(&self, sink: &dyn Sink, length: u64) -> Result<bool> {
         let mut found = vec![0; usize::try_from(superblock::SIZE).unwrap_or(0)];
         sink.read_at(0, &mut found)?;
@@ -48,7 +48,8 @@ impl CommitMark {
         if lasting_fields(&found) != self.superblock || end.is_none() {
             return Ok(false);
         }
-        let size = usize::try_from(self.length).map_err(|_| Error::limit("structure larger than memory"))?;
+        let too_large = |_| Error::limit("the structure exceeds the address space");
+        let size = usize::try_from(self.length).map_err(too_large)?;
         let mut structure = crate::room::zeros(size)?;
         sink.read_at(self.start, &mut structure)?;
         Ok(lookup3(&structure) == self.sum)
@@ -63,18 +64,19 @@ impl CommitMark {
     }
 
     pub(super) fn decode(cursor: &mut Cursor<'_>) -> Result<Self> {
-        let size = usize::try_from(cursor.u64()?).map_err(|_| Error::corrupt("a length"))?;
+        let too_long = |_| Error::corrupt("a length exceeds the address space");
+        let size = usize::try_from(cursor.u64()?).map_err(too_long)?;
         let superblock = cursor.take(size)?.to_vec();
         Ok(Self { superblock, start: cursor.u64()?, length: cursor.u64()?, sum: cursor.u32()? })
     }
 }
 
-/// Finds the commit of its writer that the file in a sink has. An attempt that failed has a mark, too, so that it need
-/// not be the last one. Returns the number of entries before its mark; 0 in SWMR mode, in which the structure changes in
-/// place.
+/// Finds the journalled commit that the file in a sink has. It need not be the last one, since a failed
+/// commit has a mark, too. Returns the number of entries before its mark; 0 in SWMR mode, in which the
+/// structure changes in place.
 ///
 /// # Errors
-/// Changed if it has none of them, or may have been changed since.
+/// Changed if the file has none of the commits, or may have been changed since.
 pub(super) fn find_commit(entries: &[Entry], sink: &dyn Sink, length: u64, journal: &Path) -> Result<usize> {
     for (number, entry) in entries.iter().enumerate().rev() {
         let Entry::Commit(mark) = entry else { continue };
@@ -86,8 +88,8 @@ pub(super) fn find_commit(entries: &[Entry], sink: &dyn Sink, length: u64, journ
         }
         let mut flags = [0];
         sink.read_at(FLAGS_AT as u64, &mut flags)?;
-        // The structure has no checksum here. While it is marked as open for writing, other programs do not change the
-        // file.
+        // In SWMR mode the mark has no checksum of the structure. But while the superblock marks the file as
+        // open for writing, other programs do not change it.
         if flags == [0] {
             return Err(changed(
                 "one whose mark of a writer was cleared (h5clear), which may be changed",
@@ -99,11 +101,11 @@ pub(super) fn find_commit(entries: &[Entry], sink: &dyn Sink, length: u64, journ
     Err(changed("one that was replaced or changed", journal))
 }
 
-/// Returns the error of a file that is not as its writer left it.
+/// Returns the error for a file that was changed after its writer was killed.
 pub(super) fn changed(got: &str, journal: &Path) -> Error {
     let message = format!(
-        "cannot recover the file: expected the one that a killed writer left, as it left it, got {got} since; move {} away \
-         to keep the file as it is",
+        "cannot recover the file: expected the file of a killed writer, unchanged, got {got} since; move {} away to \
+         keep the file as it is",
         journal.display()
     );
     Error::new(ErrorKind::Changed, message)
@@ -113,18 +115,18 @@ pub(super) fn changed(got: &str, journal: &Path) -> Error {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ReplacedMark(Option<FileMark>);
 
-/// Mark of a file.
+/// Identification of a file and of its version.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct FileMark {
-    /// Size, and the time of the last change of its contents in seconds and nanoseconds.
+    /// Size, and modification time in seconds and nanoseconds.
     version: (u64, i64, i64),
-    /// Inode, and the time of its last change in seconds and nanoseconds; `None` where files have none, and in
-    /// journals of earlier releases. The device is not in it: its number may be another one after a restart.
+    /// Inode, and its change time in seconds and nanoseconds; `None` where files have none, and in journals
+    /// of earlier releases. The device number is not included, as it may differ after a restart.
     inode: Option<(u64, i64, i64)>,
 }
 
 impl FileMark {
-    /// Returns whether both may be marks of one file, unchanged.
+    /// Returns whether both may identify the same version of the same file.
     fn is_same(&self, other: &Self) -> bool {
         let inodes = self.inode.zip(other.inode);
         self.version == other.version && inodes.is_none_or(|(one, other)| one == other)
@@ -142,10 +144,10 @@ impl ReplacedMark {
         Self(path.symlink_metadata().ok().map(mark))
     }
 
-    /// Checks that the file that the unfinished one replaces is still the same.
+    /// Checks that the file that the unfinished one will replace has not changed.
     ///
     /// # Errors
-    /// Changed if it is another one.
+    /// Changed if there is another file, or another version of it.
     pub(super) fn check(self, path: &Path, partial: &Path, journal: &Path) -> Result<()> {
         let now = Self::of(path);
         let Some(found) = now.0 else { return Ok(()) };
@@ -154,8 +156,8 @@ impl ReplacedMark {
         }
         let expected = if self.0.is_some() { "the file that its writer was to replace" } else { "no file" };
         let message = format!(
-            "cannot recover the file: expected {expected} in its place, got one that was put there or changed since; \
-             move it away to get back what {} has, or delete that and {} to keep it",
+            "cannot recover the file: expected {expected} at its path, got one that was created or changed since; \
+             move it away to recover {}, or delete that and {} to keep it",
             partial.display(),
             journal.display()
         );

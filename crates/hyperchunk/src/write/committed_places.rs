@@ -1,4 +1,4 @@
-//! Places of the data of a committed file, for recovery.
+//! Addresses of the data in a committed file, for recovery.
 
 use super::journal::PlacedChunk;
 use super::recover::ChunkKey;
@@ -11,8 +11,8 @@ use hyperchunk_format::model::Layout;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// Places of the data of a committed file. The journal does not tell them alone: while a commit is made, other threads store
-/// chunks, which it notes before the commit's mark.
+/// Addresses of the data in a committed file. The journal is not sufficient to find them: other threads store
+/// chunks during a commit, which it lists before the commit's mark though they are not in the commit.
 #[derive(Debug, Default)]
 pub(super) struct CommittedPlaces {
     chunks: HashMap<ChunkKey, u64>,
@@ -21,8 +21,8 @@ pub(super) struct CommittedPlaces {
 }
 
 impl CommittedPlaces {
-    /// Reads the places from the structure of the file in a sink of `size` bytes. `tree` is the tree at its commit, and
-    /// `datasets` are those of interest.
+    /// Reads the addresses from the structure of a file of `size` bytes in a sink. `tree` is the tree at its
+    /// commit; only `datasets` are read.
     ///
     /// # Errors
     /// If the structure cannot be read.
@@ -43,7 +43,7 @@ impl CommittedPlaces {
             }
             let dataset = match root.get(&path).and_then(|object| object.dataset()) {
                 Ok(dataset) => dataset,
-                // It had another name, or none yet.
+                // At the commit, the dataset had another name or none yet.
                 Err(error) if [ErrorKind::NotFound, ErrorKind::Invalid].contains(&error.kind()) => continue,
                 Err(error) => return Err(error),
             };
@@ -59,7 +59,7 @@ impl CommittedPlaces {
         Ok(places)
     }
 
-    /// Returns the committed one of the versions of a chunk.
+    /// Returns the version of a chunk that is in the commit.
     pub(super) fn chunk(&self, key: &ChunkKey, versions: Vec<PlacedChunk>) -> Option<PlacedChunk> {
         let address = self.chunks.get(key)?;
         versions.into_iter().rev().find(|version| version.address == *address)

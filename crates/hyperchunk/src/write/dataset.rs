@@ -1,4 +1,4 @@
-//! Handle of a dataset that is being written.
+//! Handle of a dataset that is open for writing.
 
 use super::chunk_key::Key;
 use super::chunks::{Chunks, Data, Elements, NewChunk};
@@ -16,7 +16,7 @@ use hyperchunk_format::model::{
 use hyperchunk_format::select::Selection;
 use std::sync::{Arc, PoisonError};
 
-/// A dataset of a file that is being written. Cheap to clone; may be used from many threads at once.
+/// A dataset of a file that is open for writing. Cheap to clone; may be used by several threads at once.
 #[derive(Debug, Clone)]
 pub struct DatasetWriter {
     pub(super) file: Writer,
@@ -24,35 +24,35 @@ pub struct DatasetWriter {
     pub(super) node: Arc<DatasetNode>,
 }
 
-/// Number of bytes that one thread copies at once.
+/// Number of bytes that one thread copies at a time.
 const COPY_BYTES: usize = 16 << 20;
 
-/// A part of a file for [`DatasetWriter::copy_parts`].
+/// A range of a file for [`DatasetWriter::copy_parts`].
 #[derive(Debug, Clone, Copy)]
 pub struct FilePart<'a> {
-    /// Its place in the dataset's data, in bytes.
+    /// Byte offset in the dataset's data to which the range is copied.
     pub at: u64,
     /// The file.
     pub file: &'a std::fs::File,
-    /// Its offset in the file.
+    /// Offset of the range in the file.
     pub from: u64,
-    /// Its length in bytes.
+    /// Length of the range in bytes.
     pub length: u64,
 }
 
-/// A chunk for [`DatasetWriter::write_chunks`].
+/// A chunk for [`DatasetWriter::write_chunks`]: offset of its first element, stored bytes, and filter mask.
 pub type DirectChunk<'a> = (&'a [u64], &'a [u8], u32);
 
 /// Chunks for [`DatasetWriter::write_chunk_run`].
 #[derive(Debug, Clone, Copy)]
 pub struct ChunkRun<'a> {
-    /// The offsets of their first elements, with one number for each dimension.
+    /// Offsets of the chunks' first elements, each with one number for each dimension.
     pub offsets: &'a [u64],
-    /// Their bytes, contiguous.
+    /// Stored bytes of all chunks, contiguous.
     pub data: &'a [u8],
-    /// The size of each in bytes; `None` if all sizes are equal.
+    /// Size of each chunk in bytes; `None` if all sizes are equal.
     pub sizes: Option<&'a [u64]>,
-    /// Their filter masks; `None` if all filters were applied.
+    /// Filter mask of each chunk; `None` if all filters were applied.
     pub masks: Option<&'a [u32]>,
 }
 
@@ -89,31 +89,31 @@ impl DatasetOptions {
 }
 
 impl DatasetWriter {
-    /// Returns its object id in its file.
+    /// Returns the object number.
     #[must_use]
     pub fn id(&self) -> NodeId {
         self.id
     }
 
-    /// Returns its file.
+    /// Returns the file.
     #[must_use]
     pub fn file(&self) -> &Writer {
         &self.file
     }
 
-    /// Returns the type of its elements.
+    /// Returns the type of the elements.
     #[must_use]
     pub fn datatype(&self) -> &Datatype {
         &self.node.datatype
     }
 
-    /// Returns its extent.
+    /// Returns the current extent.
     #[must_use]
     pub fn dims(&self) -> Vec<u64> {
         self.node.dims()
     }
 
-    /// Returns the extent of its chunks, if it has any.
+    /// Returns the extent of the chunks; `None` if the dataset is not chunked.
     #[must_use]
     pub fn chunk(&self) -> Option<&[u64]> {
         match &self.node.data {
@@ -122,7 +122,7 @@ impl DatasetWriter {
         }
     }
 
-    /// Returns whether its chunks go through filters.
+    /// Returns whether the dataset has filters.
     #[must_use]
     pub fn is_filtered(&self) -> bool {
         !self.node.pipeline.is_empty()
@@ -132,10 +132,11 @@ impl DatasetWriter {
         self.file.0.named(error)
     }
 
-    /// Writes the selected elements: `data` has them contiguously, in the file's type.
+    /// Writes the selected elements. `data` has them contiguously, in the dataset's type.
     ///
     /// # Errors
-    /// Invalid if the selection is not in the extent, or `data` has another size; a filter's; the sink's.
+    /// Invalid if the selection exceeds the extent, or `data` has the wrong size; the filters' errors; the
+    /// sink's.
     ///
     /// # Examples
     /// ```
@@ -158,10 +159,10 @@ impl DatasetWriter {
         self.write_elements(selection, &Elements { data, size: self.node.element_size, conversion: None })
     }
 
-    /// Writes elements of another type, which are converted, as [`DatasetWriter::write`] does.
+    /// Converts elements of another type and writes them, as [`DatasetWriter::write`] does.
     ///
     /// # Errors
-    /// As [`DatasetWriter::write`]; Conversion if HDF5 has none.
+    /// As [`DatasetWriter::write`]; Conversion if HDF5 does not convert between the types.
     ///
     /// # Examples
     /// ```
@@ -182,12 +183,13 @@ impl DatasetWriter {
     /// ```
     pub fn write_as(&self, selection: &Selection, datatype: &Datatype, data: &[u8]) -> Result<()> {
         let conversion = Conversion::new(datatype, &self.node.datatype)?;
-        let size = usize::try_from(datatype.size).map_err(|_| Error::limit("elements larger than memory"))?;
+        let size = usize::try_from(datatype.size)
+            .map_err(|_| Error::limit("an element exceeds the address space"))?;
         let conversion = (!conversion.is_copy()).then_some(conversion);
         self.write_elements(selection, &Elements { data, size, conversion })
     }
 
-    /// Refuses to write to a dataset that an edit cannot change.
+    /// Checks that the dataset can be written; an edit cannot change all datasets.
     fn check_writable(&self) -> Result<()> {
         let checked = self.node.check_writable().and_then(|()| self.file.0.check_editable(self.id));
         checked.map_err(|error| self.named(error))
@@ -196,18 +198,18 @@ impl DatasetWriter {
     fn write_elements(&self, selection: &Selection, elements: &Elements<'_>) -> Result<()> {
         let _in_use = self.file.0.open()?;
         self.check_writable()?;
-        // Before, too: a snapshot that is taken meanwhile is stale.
+        // Counted before the write, too, so that a snapshot that is taken during the write becomes stale.
         self.file.0.changed();
         let written = self.node.write(&self.file.0, selection, elements);
         self.file.0.changed();
         written.map_err(|error| self.named(error))
     }
 
-    /// Copies parts of other files, unchanged, to places in contiguous data, in any order, on `threads`
-    /// threads. Bytes without a part get the fill value.
+    /// Copies ranges of other files to a contiguous dataset, in any order, with `threads` threads. Bytes
+    /// outside of all ranges get the fill value.
     ///
     /// # Errors
-    /// Invalid if the dataset is not contiguous, a part is beyond it, or the file has a journal; the
+    /// Invalid if the dataset is not contiguous, a part extends past its end, or the file has a journal; the
     /// sink's.
     pub fn copy_parts(&self, parts: &[FilePart<'_>], threads: usize) -> Result<()> {
         let inner = &self.file.0;
@@ -217,7 +219,7 @@ impl DatasetWriter {
         let inside = |part: &FilePart<'_>| part.at.checked_add(part.length).is_some_and(|end| end <= size);
         if inner.journal.is_some() || !parts.iter().all(inside) {
             let message =
-                "parts beyond the data, or a file with a journal, which cannot note what it has not seen";
+                "cannot copy the parts: a part extends past the end of the data, or the file has a journal";
             return Err(self.named(Error::invalid(message)));
         }
         let total = parts.iter().fold(0, |sum: u64, part| sum.saturating_add(part.length));
@@ -246,7 +248,7 @@ impl DatasetWriter {
         }
     }
 
-    /// Returns the number of the chunk that begins at an element.
+    /// Returns the scaled coordinates of the chunk whose first element is at `offset`.
     pub(super) fn scaled(&self, chunks: &Chunks, offset: &[u64]) -> Result<Key> {
         let dims = self.node.dataspace.read().unwrap_or_else(PoisonError::into_inner);
         self.scaled_in(dims.dims(), chunks, offset)
@@ -254,7 +256,8 @@ impl DatasetWriter {
 
     fn scaled_in(&self, dims: &[u64], chunks: &Chunks, offset: &[u64]) -> Result<Key> {
         if offset.len() != dims.len() {
-            let message = format!("an offset of {} numbers, {} dimensions", offset.len(), dims.len());
+            let message =
+                format!("invalid chunk offset: expected {} numbers, got {}", dims.len(), offset.len());
             return Err(self.named(Error::invalid(message)));
         }
         for (axis, ((offset, dim), chunk)) in offset.iter().zip(dims).zip(&chunks.dims).enumerate() {
@@ -272,11 +275,11 @@ impl DatasetWriter {
 
     fn check_chunk(&self, chunks: &Chunks, data: &[u8]) -> Result<()> {
         if data.is_empty() {
-            return Err(self.named(Error::invalid("a chunk without bytes")));
+            return Err(self.named(Error::invalid("cannot write a chunk without bytes")));
         }
         if self.node.pipeline.is_empty() && data.len() != chunks.bytes {
             let message = format!(
-                "{} bytes for a chunk of {}: without filters there is no other size",
+                "cannot write {} bytes for a chunk of {}: without filters the sizes must be equal",
                 data.len(),
                 chunks.bytes
             );
@@ -286,32 +289,35 @@ impl DatasetWriter {
         let most = oldest < LibVersion::V200;
         if most && u32::try_from(data.len()).is_err() {
             let message =
-                "a chunk of 4 GiB and more: HDF5 before 2.0 cannot read it (libver \"v200\" writes it)";
+                "cannot write a chunk of 4 GiB or more: HDF5 before 2.0 cannot read it (use libver \"v200\")";
             return Err(self.named(Error::limit(message)));
         }
-        // The number of bytes for a chunk's size in the indexes of newer files.
+        // Number of bytes that the indexes of HDF5 1.10 and later have for a chunk's stored size.
         let width = (chunks.bytes.max(1).ilog2() + 8) / 8 + 1;
         let room = 256_u64.checked_pow(width).unwrap_or(u64::MAX);
         let newer = oldest > LibVersion::V18;
         if newer && !self.node.pipeline.is_empty() && data.len() as u64 >= room {
-            let message =
-                format!("{} bytes for a chunk of {}: the index has room for less", data.len(), chunks.bytes);
+            let message = format!(
+                "cannot write {} bytes for a chunk of {}: too large for the index",
+                data.len(),
+                chunks.bytes
+            );
             return Err(self.named(Error::limit(message)));
         }
         Ok(())
     }
 
-    /// Returns the mask; 0 for a dataset without filters.
+    /// Returns `filter_mask`, or 0 for a dataset without filters.
     fn mask(&self, filter_mask: u32) -> u32 {
         if self.node.pipeline.is_empty() { 0 } else { filter_mask }
     }
 
-    /// Writes a chunk in its stored form, after its filters, without inspecting the bytes. `offset` is the
-    /// offset of its first element; a set bit of `filter_mask` means that the filter of that number was not
-    /// applied. `data` may be dropped when this returns. Source: *RFC: Direct Chunk Write*, Appendix B.
+    /// Writes a chunk in its stored form, after its filters, without checking the bytes. `offset` is the
+    /// index of its first element; a set bit in `filter_mask` means that the filter with that number was not
+    /// applied. Source: *RFC: Direct Chunk Write*, Appendix B.
     ///
     /// # Errors
-    /// Invalid if the dataset has no chunks, none begins there, or `data` is empty; the sink's.
+    /// Invalid if the dataset is not chunked, no chunk begins at `offset`, or `data` is empty; the sink's.
     ///
     /// # Examples
     /// ```
@@ -343,11 +349,11 @@ impl DatasetWriter {
         placed.map_err(|error| self.named(error))
     }
 
-    /// Writes several chunks contiguously, as [`DatasetWriter::write_chunk`] does: cheaper if chunks are
-    /// small.
+    /// Writes several chunks contiguously, as [`DatasetWriter::write_chunk`] writes one. This is faster for
+    /// small chunks.
     ///
     /// # Errors
-    /// As [`DatasetWriter::write_chunk`]; then none of them is written, unless the sink failed.
+    /// As [`DatasetWriter::write_chunk`]. Unless the sink failed, none of the chunks is written then.
     pub fn write_chunks(&self, chunks: &[DirectChunk<'_>]) -> Result<()> {
         let _in_use = self.file.0.open()?;
         let own = self.own_chunks()?;
@@ -363,8 +369,7 @@ impl DatasetWriter {
         self.place_all(own, &placed, None)
     }
 
-    /// Does the same as [`DatasetWriter::write_chunks`] for chunks that are contiguous in memory, too: a
-    /// single write for any number.
+    /// Writes chunks that are contiguous in memory, as [`DatasetWriter::write_chunks`], with a single write.
     ///
     /// # Errors
     /// As [`DatasetWriter::write_chunks`]; Invalid if `run` is inconsistent.
@@ -377,15 +382,15 @@ impl DatasetWriter {
         let count = offsets.len() / rank.max(1);
         let wrong = |message: String| Err(self.named(Error::invalid(message)));
         if offsets.len() % rank.max(1) != 0 {
-            return wrong(format!("{} numbers for offsets of {rank} dimensions", offsets.len()));
+            return wrong(format!("`offsets` has {} numbers, expected a multiple of {rank}", offsets.len()));
         }
         if sizes.is_some_and(|sizes| sizes.len() != count) || masks.is_some_and(|masks| masks.len() != count)
         {
-            return wrong(format!("sizes or masks for another number of chunks than {count}"));
+            return wrong(format!("`sizes` and `masks` must have {count} values, one for each chunk"));
         }
         if sizes.is_none() && data.len() % count.max(1) != 0 {
             return wrong(format!(
-                "{} bytes for {count} chunks: chunks of different sizes need `sizes`",
+                "{} bytes cannot be divided into {count} chunks: chunks of different sizes need `sizes`",
                 data.len()
             ));
         }
@@ -397,7 +402,7 @@ impl DatasetWriter {
             for (number, offset) in offsets.chunks_exact(rank.max(1)).enumerate() {
                 let size = sizes.map_or(Some(equal), |sizes| usize::try_from(sizes[number]).ok());
                 let Some((chunk, behind)) = size.and_then(|size| rest.split_at_checked(size)) else {
-                    return wrong(format!("{} bytes for chunks that have more together", data.len()));
+                    return wrong(format!("`data` has {} bytes, less than all chunks together", data.len()));
                 };
                 rest = behind;
                 self.check_chunk(own, chunk)?;
@@ -406,7 +411,7 @@ impl DatasetWriter {
             }
         }
         if !rest.is_empty() {
-            return wrong(format!("{} bytes behind the last chunk", rest.len()));
+            return wrong(format!("`data` has {} bytes after the last chunk", rest.len()));
         }
         self.place_all(own, &placed, Some(data))
     }
@@ -439,10 +444,10 @@ impl DatasetWriter {
         read.map_err(|error| self.named(error))
     }
 
-    /// Changes the extent. Elements outside are lost; new ones have the fill value.
+    /// Changes the extent. Elements outside the new extent are lost; new elements have the fill value.
     ///
     /// # Errors
-    /// Invalid if the dataset has no chunks, or the extent is beyond its bound.
+    /// Invalid if the dataset is not chunked, or `dims` exceeds the maximum extent.
     ///
     /// # Examples
     /// ```
@@ -466,23 +471,23 @@ impl DatasetWriter {
         let chunks = self.own_chunks()?;
         self.check_writable()?;
         if dims.iter().zip(self.dims()).any(|(new, old)| *new < old) {
-            // Before the extent changes: a waiting chunk outside the new extent must not be journalled as
-            // stored after the change.
+            // Before the extent changes: otherwise a partially written chunk outside the new extent would be
+            // journalled as stored after the change.
             chunks.flush(&self.file.0, &self.node).map_err(|error| self.named(error))?;
         }
         self.file.0.changed();
         let shrinks = {
             let mut dataspace = self.node.dataspace.write().unwrap_or_else(PoisonError::into_inner);
             let Dataspace::Simple { dims: old, max } = &mut *dataspace else {
-                return Err(self.named(Error::invalid("a dataset without dimensions")));
+                return Err(self.named(Error::invalid("cannot resize a dataset without dimensions")));
             };
             if dims.len() != old.len() {
-                let message = format!("{} numbers for {} dimensions", dims.len(), old.len());
+                let message = format!("cannot resize: expected {} dimensions, got {}", old.len(), dims.len());
                 return Err(self.named(Error::invalid(message)));
             }
             for (axis, (dim, max)) in dims.iter().zip(max.iter()).enumerate() {
                 if let Some(max) = max.filter(|max| max < dim) {
-                    let message = format!("{dim} elements along axis {axis}, which has a bound of {max}");
+                    let message = format!("cannot resize axis {axis} to {dim}: its maximum is {max}");
                     return Err(self.named(Error::new(ErrorKind::Invalid, message)));
                 }
             }

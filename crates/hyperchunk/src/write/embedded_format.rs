@@ -1,9 +1,9 @@
-//! A second format over the same bytes.
+//! Files in two formats: HDF5, and a second one that shares the data, such as Arrow.
 //!
-//! A file may be in two formats at once: both share the data, and the other format's metadata surround
-//! HDF5's structure. At each commit, the [`Companion`] is asked for its metadata. They end the file, and
-//! may be tied to HDF5's: a word of them is the checksum of an object header, so that a program that
-//! changes the header also changes the word.
+//! The second format's metadata surround HDF5's structure. At each commit, the [`Companion`] creates its
+//! metadata. They end the file, and can be bound to HDF5's metadata: a word of them is at the same time the
+//! checksum of an object header (a *sealed* object), so that a program that changes the header invalidates
+//! the second format.
 
 use super::commit::Blob;
 use super::tree::NodeId;
@@ -12,86 +12,86 @@ use hyperchunk_format::checksum::{lookup3, steer};
 use std::collections::HashMap;
 use std::fmt;
 
-/// Number of padding bytes in a message that are enough to steer a checksum: twelve at a multiple of
+/// Number of padding bytes in a message that suffice to give a header any checksum: twelve at a multiple of
 /// twelve, followed by [`ENDING_BYTES`].
 const PADDING_BYTES: usize = 32;
-/// Number of bytes that the other format writes before the last checksum of the file.
+/// Number of bytes of the second format before the last checksum of the file.
 const ENDING_BYTES: usize = 6;
 const CHECKSUM_BYTES: usize = 4;
 
-/// The other format of a file.
+/// Second format of a file.
 pub trait Companion: Send + Sync + fmt::Debug {
-    /// Returns the space that it needs around the structure.
+    /// Returns the space that the format needs around the structure.
     ///
     /// # Errors
-    /// Its own: then nothing is committed.
+    /// Its own errors; the commit fails then.
     fn plan(&self) -> Result<Plan>;
 
-    /// Returns its bytes, given all locations.
+    /// Returns the format's bytes, given the offsets of its parts.
     ///
     /// # Errors
-    /// Its own: then nothing is committed.
+    /// Its own errors; the commit fails then.
     fn fill(&self, places: &Offsets) -> Result<FormatBytes>;
 }
 
-/// Space that another format needs around the structure.
+/// Space that the second format needs around the structure.
 #[derive(Debug, Clone, Default)]
 pub struct Plan {
     /// Number of bytes before the first sealed object, at a multiple of eight.
     pub front: u64,
-    /// Objects whose headers are tied to the other format, in this order, after all others. The checksum of
-    /// the last one ends the file. Groups among them have all their links in their headers.
+    /// Objects whose headers are bound to the second format. They are stored in this order, after all others.
+    /// The checksum of the last one ends the file. Groups among them have all their links in their headers.
     pub sealed: Vec<SealedObject>,
 }
 
-/// An object whose header is tied to another format.
+/// An object whose header is bound to the second format.
 #[derive(Debug, Clone, Copy)]
 pub struct SealedObject {
     /// The object.
     pub object: NodeId,
-    /// The offset in the file of its checksum, modulo eight.
+    /// Required file offset of the header's checksum, modulo 8.
     pub remainder: u64,
-    /// Number of bytes that follow the checksum.
+    /// Number of bytes of the second format after the checksum.
     pub behind: u64,
 }
 
-/// Offsets in the file.
+/// File offsets of the second format's parts.
 #[derive(Debug, Clone, Default)]
 pub struct Offsets {
-    /// The bytes before the first sealed object.
+    /// Offset of the bytes before the first sealed object.
     pub front: u64,
-    /// The checksum of each sealed object.
+    /// Offset of the checksum of each sealed object.
     pub checksums: Vec<u64>,
-    /// The end of the file.
+    /// End of the file.
     pub end: u64,
 }
 
-/// The other format's bytes.
+/// Bytes of the second format.
 #[derive(Debug, Clone, Default)]
 pub struct FormatBytes {
-    /// The bytes before the first sealed object.
+    /// Bytes before the first sealed object.
     pub front: Vec<u8>,
-    /// The required checksum of each sealed object, and the bytes that follow it.
+    /// Required checksum of each sealed object, and the bytes after it.
     pub sealed: Vec<([u8; 4], Vec<u8>)>,
-    /// The bytes before the last checksum.
+    /// Bytes before the last checksum.
     pub ending: [u8; ENDING_BYTES],
 }
 
-/// A plan, while the structure is laid out.
+/// State of the plan while the structure is laid out in a region.
 pub(super) struct Layout {
     pub(super) plan: Plan,
     /// Number of padding bytes in each sealed header.
     spare: HashMap<NodeId, usize>,
-    /// The offset in the region of the bytes before the first sealed object.
+    /// Offset in the region of the bytes before the first sealed object.
     front: usize,
-    /// The offsets in the region of each sealed header and of its checksum.
+    /// Offsets in the region of each sealed header and of its checksum.
     headers: Vec<(usize, usize)>,
 }
 
 impl Layout {
     pub(super) fn new(plan: Plan) -> Result<Self> {
         if plan.sealed.last().is_none_or(|last| last.behind != 0) {
-            return Err(Error::invalid("a plan whose last object does not end the file"));
+            return Err(Error::invalid("invalid plan: the checksum of the last object must end the file"));
         }
         let spare = plan.sealed.iter().map(|sealed| (sealed.object, PADDING_BYTES)).collect();
         Ok(Self { plan, spare, front: 0, headers: Vec::new() })
@@ -101,7 +101,7 @@ impl Layout {
     pub(super) fn order(&self, order: &[NodeId]) -> Result<Vec<NodeId>> {
         let mut all: Vec<NodeId> = order.iter().filter(|id| !self.spare.contains_key(id)).copied().collect();
         if all.len() + self.plan.sealed.len() != order.len() {
-            return Err(Error::invalid("a plan with objects that are not in the file"));
+            return Err(Error::invalid("invalid plan: it has objects that are not in the file"));
         }
         all.extend(self.plan.sealed.iter().map(|sealed| sealed.object));
         Ok(all)
@@ -116,7 +116,7 @@ impl Layout {
         self.plan.sealed.iter().find(|sealed| sealed.object == id).copied()
     }
 
-    /// Called before an object is laid out: reserves the bytes before the first sealed one.
+    /// Reserves the bytes before the first sealed object. Called before each object is laid out.
     pub(super) fn before(&mut self, id: NodeId, region: &mut Vec<u8>) -> Result<()> {
         if self.plan.sealed.first().is_some_and(|first| first.object == id) {
             self.front = region.len();
@@ -125,8 +125,8 @@ impl Layout {
         Ok(())
     }
 
-    /// Returns the number of padding bytes that moves an object's checksum to its required offset, if
-    /// `blob`, laid out at `start`, does not have it there.
+    /// Returns the number of padding bytes with which an object's checksum has its required offset; `None` if
+    /// it has it already in `blob`, laid out at `start`.
     pub(super) fn better(&mut self, id: NodeId, start: usize, blob: &Blob) -> Option<usize> {
         let sealed = self.sealed(id)?;
         let checksum = (start + blob.bytes.len() - CHECKSUM_BYTES) as u64;
@@ -139,7 +139,7 @@ impl Layout {
         Some(*spare)
     }
 
-    /// Called after an object was laid out: reserves the bytes that follow it.
+    /// Reserves the bytes after an object's checksum. Called after each object was laid out.
     pub(super) fn after(
         &mut self,
         id: NodeId,
@@ -154,9 +154,9 @@ impl Layout {
         Ok(())
     }
 
-    /// Writes the other format's bytes into the region, which is at `start` in the file.
+    /// Writes the second format's bytes into the region, which is stored at offset `start` of the file.
     pub(super) fn fill(&self, companion: &dyn Companion, start: u64, region: &mut [u8]) -> Result<()> {
-        let wrong = || Error::invalid("bytes of another length than was planned");
+        let wrong = || Error::invalid("the second format's bytes do not have the planned length");
         let places = Offsets {
             front: start + self.front as u64,
             checksums: self.headers.iter().map(|(_, checksum)| start + *checksum as u64).collect(),
@@ -192,7 +192,7 @@ impl Layout {
             let at = (bytes.len() - spare).next_multiple_of(12);
             steer(bytes, at, u32::from_le_bytes(*word))?;
             if lookup3(bytes) != u32::from_le_bytes(*word) {
-                return Err(Error::invalid("a checksum that is not what was wanted"));
+                return Err(Error::invalid("the object header does not have the required checksum"));
             }
         }
         Ok(())
@@ -200,5 +200,5 @@ impl Layout {
 }
 
 fn narrow(length: u64) -> Result<usize> {
-    usize::try_from(length).map_err(|_| Error::limit("structure larger than memory"))
+    usize::try_from(length).map_err(|_| Error::limit("the structure exceeds the address space"))
 }

@@ -1,8 +1,8 @@
-//! Free list of the file's bytes, in pages or not.
+//! Free list of a file's space, with or without pages.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Use of a page. Source: HDF5's paged aggregation, which keeps both apart.
+/// Use of a page: HDF5's paged aggregation stores data and structure in separate pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Use {
     /// Elements, chunks, and heap objects of variable length.
@@ -11,36 +11,36 @@ pub(super) enum Use {
     Structure,
 }
 
-/// FreeRanges of space that never touch.
+/// Free ranges, of which no two are adjacent.
 #[derive(Debug, Clone, Default)]
 pub(super) struct FreeRanges {
-    /// Start and length of each.
+    /// Length of each range by its start.
     now: BTreeMap<u64, u64>,
-    /// The same by length and start.
+    /// Length and start of each range, to find the smallest that fits.
     by_length: BTreeSet<(u64, u64)>,
 }
 
 /// Free space.
 #[derive(Debug, Clone, Default)]
 pub(super) struct FreeList {
-    /// Free pieces; with pages, whole pages.
+    /// Free ranges; in a paged file, whole pages.
     pieces: FreeRanges,
     pages: Option<Pages>,
-    /// Space that the last commit still uses: free after the next one.
+    /// Space that the last commit still uses; free after the next commit.
     pub(super) later: Vec<(u64, u64)>,
-    /// Space that reads in flight may refer to: free once those that began before a commit have ended.
+    /// Space that reads in progress may use; free once all reads that began before a commit have ended.
     pub(super) read: Vec<(u64, (u64, u64))>,
 }
 
-/// Pages that are in use in part.
+/// Partially used pages.
 #[derive(Debug, Clone)]
 struct Pages {
     size: u64,
-    /// The known use of pages by their start: those that were begun since the file was opened.
+    /// Use of pages by their start, for the pages that were allocated since the file was opened.
     uses: BTreeMap<u64, Use>,
-    /// Starts of the last pages of larger pieces.
+    /// Starts of the last pages of allocations of several pages.
     tails: BTreeSet<u64>,
-    /// Free parts of pages by use.
+    /// Free parts of pages, for each use.
     parts: [FreeRanges; 2],
 }
 
@@ -51,7 +51,7 @@ impl FreeList {
         self.pages = Some(Pages { size, uses, tails, parts });
     }
 
-    /// Frees a piece. Of a page whose use is not known, only the whole is used again.
+    /// Frees a range. A page whose use is unknown is reused only as a whole.
     pub(super) fn free(&mut self, start: u64, length: u64) {
         let Some(pages) = &mut self.pages else { return self.pieces.add(start, length) };
         let (mut at, end) = (start, start + length);
@@ -69,12 +69,12 @@ impl FreeList {
         }
     }
 
-    /// Takes bytes from the smallest piece that fits (best fit); the rest of it stays free.
+    /// Allocates bytes from the smallest range that fits (best fit); the rest of it stays free.
     pub(super) fn take(&mut self, length: u64, aligned: impl Fn(u64) -> u64) -> Option<u64> {
         self.pieces.take(length, aligned)
     }
 
-    /// Takes bytes for a use at a multiple of an alignment, in a file that ends at `end`. Returns their start, and the
+    /// Allocates aligned bytes for a use, in a paged file that ends at `end`. Returns their start and the new
     /// end of the file.
     pub(super) fn take_in_pages(
         &mut self,
@@ -111,30 +111,30 @@ impl FreeList {
         (start, end)
     }
 
-    /// Returns whether anything may be free now.
+    /// Returns whether there may be free space.
     pub(super) fn has_any(&self) -> bool {
         self.pages.is_some() || !self.pieces.now.is_empty()
     }
 
-    /// Returns the last free piece.
+    /// Returns the last free range.
     pub(super) fn last(&self) -> Option<(u64, u64)> {
         self.pieces.now.last_key_value().map(|(start, length)| (*start, *length))
     }
 
-    /// Removes a free piece.
+    /// Removes a free range.
     pub(super) fn remove(&mut self, start: u64, length: u64) {
         self.pieces.remove(start, length);
     }
 }
 
 impl FreeRanges {
-    /// Returns whether all bytes of a range are in one of them.
+    /// Returns whether all bytes of a range are free.
     pub(super) fn contain(&self, start: u64, length: u64) -> bool {
         let before = self.now.range(..=start).next_back();
         before.is_some_and(|(first, size)| start.saturating_add(length) <= first.saturating_add(*size))
     }
 
-    /// Adds a piece, and merges it with its neighbours.
+    /// Adds a range and merges it with adjacent ones.
     pub(super) fn add(&mut self, mut start: u64, mut length: u64) {
         let before = self.now.range(..start).next_back().map(|(start, length)| (*start, *length));
         if let Some((before, size)) = before.filter(|(before, size)| before + size == start) {
@@ -154,7 +154,7 @@ impl FreeRanges {
         self.by_length.remove(&(length, start));
     }
 
-    /// Takes bytes from the smallest piece that fits (best fit); the rest of it stays free.
+    /// Allocates bytes from the smallest range that fits (best fit); the rest of it stays free.
     fn take(&mut self, length: u64, aligned: impl Fn(u64) -> u64) -> Option<u64> {
         let mut fitting = self.by_length.range((length, 0)..);
         let (size, start) = fitting.find_map(|(size, start)| {

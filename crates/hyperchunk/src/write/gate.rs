@@ -4,7 +4,7 @@ use crate::{Error, Result, os};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// Time between two looks at whether operations have ended.
+/// Polling interval while waiting for operations to end.
 const RETRY_INTERVAL: Duration = Duration::from_micros(100);
 
 /// Gate of a writer.
@@ -12,7 +12,7 @@ const RETRY_INTERVAL: Duration = Duration::from_micros(100);
 pub(super) struct Gate {
     in_use: AtomicUsize,
     closed: AtomicBool,
-    /// The process that made the writer; a forked child is another.
+    /// Process that created the writer; a forked child must not use it.
     process: u32,
 }
 
@@ -32,10 +32,10 @@ impl Gate {
         Self { in_use: AtomicUsize::new(0), closed: AtomicBool::new(false), process: os::process_id() }
     }
 
-    /// Begins an operation, which ends with the returned value.
+    /// Begins an operation; it ends when the returned guard is dropped.
     ///
     /// # Errors
-    /// Invalid if the writer is closed, or is another process's.
+    /// Invalid if the writer is closed, or was created by another process.
     pub(super) fn enter(&self) -> Result<InUse<'_>> {
         self.check_process()?;
         self.in_use.fetch_add(1, Ordering::SeqCst);
@@ -46,18 +46,18 @@ impl Gate {
         Ok(entered)
     }
 
-    /// Refuses a process that was forked from the writer's.
+    /// Checks that this process is the one that created the writer, and not a forked child.
     pub(super) fn check_process(&self) -> Result<()> {
         if self.process == os::process_id() {
             return Ok(());
         }
         Err(Error::invalid(
-            "cannot use the file: the process that this one was forked from is writing it; open it again after that one \
-             has closed it",
+            "cannot use the file: the parent process, from which this one was forked, is writing it; open it again after \
+             the parent has closed it",
         ))
     }
 
-    /// Refuses further operations, and waits for those in progress.
+    /// Refuses new operations, and waits until those in progress have ended.
     pub(super) fn close(&self) {
         self.refuse();
         while self.in_use.load(Ordering::SeqCst) != 0 {
@@ -65,12 +65,12 @@ impl Gate {
         }
     }
 
-    /// Refuses further operations.
+    /// Refuses new operations.
     pub(super) fn refuse(&self) {
         self.closed.store(true, Ordering::SeqCst);
     }
 
-    /// Admits operations again: closing failed.
+    /// Admits operations again after closing has failed.
     pub(super) fn reopen(&self) {
         self.closed.store(false, Ordering::SeqCst);
     }

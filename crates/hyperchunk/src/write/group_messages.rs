@@ -8,7 +8,8 @@ use hyperchunk_format::encode::message::{self, link_info::LinkInfo};
 use hyperchunk_format::encode::{group, object_header::Message};
 use hyperchunk_format::parse::message::group_info::GroupInfo;
 
-/// Returns the messages of a group; links that do not fit into its header go beside it, unless that is sealed.
+/// Returns the messages of a group. Links that do not fit into its header are stored outside of it, which is
+/// an error if the header is sealed.
 pub(super) fn group_messages(
     node: &Node,
     group: &GroupNode,
@@ -27,7 +28,7 @@ pub(super) fn group_messages(
     let dense =
         links.len() > compact.len() || compact.iter().any(|(_, bytes)| bytes.len() > MAX_MESSAGE_BYTES);
     if dense && sealed {
-        return Err(Error::limit("a link too large for the header of its group"));
+        return Err(Error::limit("the links are too large for the header of their group"));
     }
     let next = u64::try_from(group.next).ok().filter(|_| node.track_order);
     let mut info = LinkInfo { next_order: next, indexed: node.track_order, ..LinkInfo::default() };

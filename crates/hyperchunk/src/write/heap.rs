@@ -1,4 +1,4 @@
-//! Heap objects of sequences and strings of variable length. Source: specification §III.E, "Global Heap".
+//! Heap objects of variable-length sequences and strings. Source: specification §III.E, "Global Heap".
 
 use super::sink::Sink;
 use super::space::Space;
@@ -7,9 +7,9 @@ use hyperchunk_format::encode::global_heap::Builder;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Usual size of a collection in bytes; one with a single larger object has the size that it needs.
+/// Usual size of a heap collection in bytes; a collection with a single larger object has the size of that.
 pub(super) const COLLECTION_BYTES: usize = 64 << 10;
-/// Minimum size of a collection in bytes.
+/// Minimum size of a heap collection in bytes.
 const MIN_COLLECTION_BYTES: usize = 4 << 10;
 
 /// Allocator of heap objects, collection by collection.
@@ -27,7 +27,7 @@ struct OpenCollection {
     collection: Builder,
     /// True once all of its objects are written.
     is_written: bool,
-    /// True if the file had it before the edit: its size stays.
+    /// True if the file had the collection before the edit; its size then stays the same.
     is_adopted: bool,
 }
 
@@ -42,14 +42,14 @@ impl OpenCollection {
         let differs = |(old, new): (&u8, &u8)| old != new;
         let Some(first) = old.iter().zip(&new).position(differs) else { return Ok(()) };
         let last = old.iter().zip(&new).rposition(differs).unwrap_or(first);
-        // At once: readers find all of it or nothing.
+        // One write, so that readers find all changes or none.
         sink.write_at(self.address + first as u64, &new[first..=last])
     }
 }
 
 impl Heap {
-    /// Returns the usual size of the next collection. In an edit, where the rest of the last one is lost, the first are
-    /// small.
+    /// Returns the usual size of the next collection. In an edit the first ones are small, as the unused rest
+    /// of the last one is lost.
     pub(super) fn usual_bytes(&self, is_edit: bool) -> usize {
         match self.count.load(Ordering::Relaxed) {
             count @ 0..=3 if is_edit => MIN_COLLECTION_BYTES << count,
@@ -57,7 +57,7 @@ impl Heap {
         }
     }
 
-    /// Adds the next objects to a collection of the edited file.
+    /// Makes a collection of the edited file the one to which objects are added.
     pub(super) fn adopt(&self, address: u64, collection: Builder) {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         open.get_or_insert(OpenCollection { address, collection, is_written: true, is_adopted: true });
@@ -68,8 +68,8 @@ impl Heap {
         self.open.lock().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
-    /// Stores an object; returns the collection's address and the object's number in it. New collections
-    /// have `usual` bytes, at the address that `take` returns.
+    /// Stores an object; returns the collection's address and the object's index in it. A new collection
+    /// usually has `usual` bytes; `take` allocates it.
     pub(super) fn store(
         &self,
         bytes: &[u8],
@@ -89,11 +89,10 @@ impl Heap {
         let size = collection.size();
         let address = take(size as u64)?;
         self.count.fetch_add(1, Ordering::Relaxed);
-        let number =
-            collection.add(bytes).ok_or_else(|| Error::limit("an object larger than its collection"))?;
+        let number = collection.add(bytes).ok_or_else(|| Error::limit("a heap object exceeds the limit"))?;
         let fresh = OpenCollection { address, collection, is_written: false, is_adopted: false };
         if needed > usual {
-            // It is full; the previous collection stays open.
+            // The new collection is full; the previous one stays open.
             sink.write_at(address, &fresh.collection.encode())?;
         } else {
             if let Some(full) = open.as_mut().filter(|full| !full.is_written) {
@@ -104,13 +103,13 @@ impl Heap {
         Ok((address, number.into()))
     }
 
-    /// Drops the open collection, whose space was given back.
+    /// Drops the open collection, whose space has been freed.
     pub(super) fn forget(&self) {
         drop(self.open.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 
-    /// Writes the open collection. It stays open with `keep`, to which commits that replace bytes atomically are a
-    /// condition; otherwise it never changes again, since it may be all that is left of this process.
+    /// Writes the open collection. With `keep`, it stays open; this requires commits that replace bytes
+    /// atomically. Otherwise it does not change again, so that its objects survive if this process is killed.
     pub(super) fn flush(&self, space: &Space, sink: &dyn Sink, keep: bool) -> Result<()> {
         let mut place = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(mut open) = place.take() else { return Ok(()) };
@@ -124,7 +123,7 @@ impl Heap {
         }
         let size = open.collection.size();
         if let Err(error) = open.write(sink) {
-            // Elements refer to its objects: the next flush must write them.
+            // The next flush must write the objects, as elements refer to them.
             *place = Some(open);
             return Err(error);
         }

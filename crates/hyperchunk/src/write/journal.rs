@@ -1,8 +1,9 @@
-//! Journal of a local file, kept beside it until it is closed: a killed writer loses no complete data.
+//! Journal of a local file, in the same folder until the file is closed. With it, data that a killed writer
+//! has written completely can be recovered.
 //!
-//! Data are written first, the entry that refers to them second; they are overwritten only after another
-//! entry replaces it. An entry is its length, a checksum and its bytes; the first torn entry ends the
-//! journal.
+//! Data are written first, then the entry that refers to them; they are overwritten only after another entry
+//! has replaced it. An entry consists of its length, a checksum and its bytes; the first incomplete entry
+//! ends the journal.
 
 use super::chunks::NewChunk;
 use super::commit_mark::{CommitMark, ReplacedMark};
@@ -28,7 +29,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Signature of a journal.
 pub(super) const MAGIC: &[u8; 16] = b"Hyperchunk jrnl3";
-/// Signature of a journal of releases that did not mark their commits.
+/// Signature of journals of earlier releases, which have no entries for commits.
 pub(super) const UNMARKED_MAGIC: &[u8; 16] = b"Hyperchunk jrnl2";
 /// Maximum size of an entry, in bytes.
 const MAX_ENTRY_BYTES: usize = 1 << 30;
@@ -39,7 +40,7 @@ const SIZES: Sizes = Sizes { address: 8, length: 8 };
 /// A journalled operation.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Entry {
-    /// A new object; it has the next number.
+    /// A new group. New objects are numbered in order.
     Group {
         track_order: bool,
     },
@@ -77,7 +78,7 @@ pub(super) enum Entry {
     },
     /// Chunks of one dataset, stored contiguously.
     Chunks(Vec<PlacedChunk>),
-    /// Contiguous data got their place.
+    /// Contiguous data were allocated.
     Begins {
         object: NodeId,
         address: u64,
@@ -89,25 +90,25 @@ pub(super) enum Entry {
         length: u64,
         digest: u64,
     },
-    /// The data of a compact dataset.
+    /// Data of a compact dataset.
     Compact {
         object: NodeId,
         data: Vec<u8>,
     },
-    /// Number of bytes before the superblock.
+    /// Size of the user block.
     UserBlock(u64),
-    /// A commit, before its superblock is written.
+    /// A commit; written before its superblock.
     Commit(CommitMark),
-    /// The file that the new one is to replace.
+    /// File that the new one will replace.
     Replaces(ReplacedMark),
-    /// A recovery found a chunk damaged, and left it out.
+    /// Damaged chunk that a recovery has omitted.
     Lost {
         object: NodeId,
         scaled: Box<[u64]>,
     },
 }
 
-/// A dataset at its creation.
+/// A new dataset.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct NewDataset {
     pub(super) datatype: Datatype,
@@ -130,8 +131,7 @@ pub(super) struct PlacedChunk {
     pub(super) digest: u64,
 }
 
-/// Computes a digest that detects lost disk blocks. Only a sample of the bytes is used, from each block of
-/// 512 bytes.
+/// Computes a digest that detects lost disk blocks. It uses a sample of the bytes of each block of 512 bytes.
 pub(super) fn digest(bytes: &[u8]) -> u64 {
     let mut state = bytes.len() as u64;
     let mut mix = |line: &[u8]| {
@@ -153,7 +153,7 @@ pub(super) fn digest(bytes: &[u8]) -> u64 {
     state
 }
 
-/// The journal of a file that is being written.
+/// Journal of a file that is being written.
 #[derive(Debug)]
 pub(super) struct Journal {
     state: Mutex<State>,
@@ -164,11 +164,11 @@ pub(super) struct Journal {
 #[derive(Debug)]
 struct State {
     file: File,
-    /// The end of the last complete entry.
+    /// End of the last complete entry.
     end: u64,
-    /// True if a torn entry follows, after which further entries would be lost.
+    /// True if an incomplete entry follows, which must be removed before others are appended.
     torn: bool,
-    /// True if it is deleted.
+    /// True if the journal has been deleted.
     ended: bool,
 }
 
@@ -186,7 +186,7 @@ impl Journal {
                 .file(file.display())
         };
         let (folder, name) = Folder::of(&path).map_err(refused)?;
-        // Private to the user: it holds the file's contents, whose readers are not decided here.
+        // Readable by the user only: the journal has content of the file, whose permissions may be stricter.
         let mut journal = folder.create(&name, os::APPEND, 0o600).map_err(|error| match error.kind() {
             std::io::ErrorKind::AlreadyExists => Error::new(
                 ErrorKind::Io,
@@ -202,12 +202,12 @@ impl Journal {
             _ => refused(error),
         })?;
         journal.try_lock().map_err(|_| busy(&path))?;
-        // Until then, a `recover` may take it for an abandoned one, and delete it.
+        // Before it was locked, `recover` may have considered it abandoned, and deleted it.
         if !folder.is_at(&name, &journal) {
             return Err(busy(&path));
         }
         if let Err(error) = journal.write_all(MAGIC) {
-            // Useless without its signature.
+            // Without its signature, the journal is useless.
             drop(folder.remove(&name));
             return Err(refused(error));
         }
@@ -215,8 +215,7 @@ impl Journal {
         Ok(Self { state: Mutex::new(state), folder, path })
     }
 
-    /// Appends entries with one system call; with `sync`, they reach the disk. On failure none of them is
-    /// there.
+    /// Appends entries with one system call; with `sync`, syncs them to disk. On failure, none is appended.
     pub(super) fn add(&self, entries: &[Entry], sync: bool) -> Result<()> {
         let mut bytes = Vec::new();
         for entry in entries {
@@ -257,7 +256,8 @@ impl Journal {
         };
         let mut state = self.state();
         if state.torn {
-            // The disk may have free space again.
+            // Removes the incomplete entry: an earlier attempt failed, for instance because the disk was
+            // full.
             let end = state.end;
             state.file.set_len(end).map_err(refused)?;
             state.file.seek(SeekFrom::Start(end)).map_err(refused)?;
@@ -265,7 +265,7 @@ impl Journal {
         }
         let synced = |file: &File| if sync { file.sync_data() } else { Ok(()) };
         if let Err(error) = state.file.write_all(bytes).and_then(|()| synced(&state.file)) {
-            // A partial entry ends the journal, so it must be removed before others follow.
+            // An incomplete entry ends the journal, so it must be removed before others are appended.
             state.torn = state.file.set_len(state.end).is_err();
             return Err(refused(error));
         }
@@ -292,13 +292,13 @@ impl Journal {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Redirects to another file; returns the previous one.
+    /// Redirects the journal to another file; returns the previous one.
     #[cfg(test)]
     pub(super) fn redirect(&self, file: File) -> File {
         std::mem::replace(&mut self.state().file, file)
     }
 
-    /// Deletes the journal of a complete file, unless that is done.
+    /// Deletes the journal of a complete file. Does nothing if it has been deleted.
     pub(super) fn end(&self) -> Result<()> {
         let mut state = self.state();
         if state.ended {
@@ -312,27 +312,27 @@ impl Journal {
     }
 }
 
-/// Deletes the journal of a file that could not be started; returns the error to report.
+/// Deletes the journal of a file that could not be created; returns the error to report.
 pub(super) fn delete_unstarted(error: Error, journal: Option<&Journal>) -> Error {
     match journal.map_or(Ok(()), Journal::end) {
         Ok(()) => error,
         Err(left) => {
             let name = left.file_name().unwrap_or_default();
             error.advise(format_args!(
-                "then: {}; delete it, or no file of that name can be created: {name}",
+                "then: {}; delete it, otherwise no file of that name can be created: {name}",
                 left.message()
             ))
         }
     }
 }
 
-/// Returns the error for a journal that another writer has locked.
+/// Returns the error for a journal that another program has locked.
 pub(super) fn busy(path: &Path) -> Error {
     let message = "another program writes the file";
     Error::new(ErrorKind::Io, message).file(path.display())
 }
 
-/// Appends an entry: its length, a checksum, and the bytes that `body` appends.
+/// Appends an entry: length, checksum, and the bytes that `body` appends.
 fn framed(bytes: &mut Vec<u8>, body: impl FnOnce(&mut Vec<u8>) -> Result<()>) -> Result<()> {
     let start = bytes.len();
     bytes.extend_from_slice(&[0; 8]);
@@ -341,14 +341,14 @@ fn framed(bytes: &mut Vec<u8>, body: impl FnOnce(&mut Vec<u8>) -> Result<()>) ->
     let length = u32::try_from(body.len())
         .ok()
         .filter(|_| body.len() <= MAX_ENTRY_BYTES)
-        .ok_or_else(|| Error::limit("an attribute or dataset too large for the journal"))?;
+        .ok_or_else(|| Error::limit("the attribute or dataset is too large for the journal"))?;
     let checksum = lookup3(body);
     bytes[start..start + 4].copy_from_slice(&length.to_le_bytes());
     bytes[start + 4..start + 8].copy_from_slice(&checksum.to_le_bytes());
     Ok(())
 }
 
-/// Appends the head of an entry for chunks; the first one is stored at `address`.
+/// Appends the start of an entry for chunks, the first of which is stored at `address`.
 fn head(bytes: &mut Vec<u8>, object: NodeId, rank: usize, count: usize, address: u64) {
     bytes.push(12);
     [object.0 as u64, rank as u64, count as u64, address].into_iter().for_each(|value| number(bytes, value));
@@ -366,7 +366,7 @@ fn chunks(cursor: &mut Cursor<'_>) -> Result<Vec<PlacedChunk>> {
     let (object, rank, count, mut next) = (id(cursor)?, cursor.u64()?, cursor.u64()?, cursor.u64()?);
     if rank > 32 || count > MAX_ENTRY_CHUNKS as u64 {
         return Err(Error::corrupt(format!(
-            "{count} chunks of {rank} dimensions in an entry of the journal"
+            "an entry of the journal with {count} chunks of {rank} dimensions"
         )));
     }
     let mut chunks = Vec::new();
@@ -374,7 +374,7 @@ fn chunks(cursor: &mut Cursor<'_>) -> Result<Vec<PlacedChunk>> {
         let scaled = (0..rank).map(|_| cursor.u64()).collect::<Result<_>>()?;
         let (size, mask, digest) = (cursor.u64()?, cursor.u32()?, cursor.u64()?);
         chunks.push(PlacedChunk { object, scaled, address: next, size, mask, digest });
-        next = next.checked_add(size).ok_or_else(|| Error::corrupt("a chunk beyond 2^64"))?;
+        next = next.checked_add(size).ok_or_else(|| Error::corrupt("a chunk ends beyond 2^64 - 1"))?;
     }
     Ok(chunks)
 }
@@ -395,7 +395,8 @@ fn numbers(bytes: &mut Vec<u8>, values: &[u64]) {
 }
 
 fn taken<'a>(cursor: &mut Cursor<'a>) -> Result<&'a [u8]> {
-    let length = usize::try_from(cursor.u64()?).map_err(|_| Error::corrupt("a length"))?;
+    let too_long = |_| Error::corrupt("a length exceeds the address space");
+    let length = usize::try_from(cursor.u64()?).map_err(too_long)?;
     cursor.take(length)
 }
 
@@ -408,14 +409,15 @@ fn read_name(cursor: &mut Cursor<'_>) -> Result<Name> {
 }
 
 fn id(cursor: &mut Cursor<'_>) -> Result<NodeId> {
-    let number = usize::try_from(cursor.u64()?).map_err(|_| Error::corrupt("an object's number"))?;
+    let too_large = |_| Error::corrupt("an object's number exceeds the address space");
+    let number = usize::try_from(cursor.u64()?).map_err(too_large)?;
     Ok(NodeId(number))
 }
 
 fn taken_numbers(cursor: &mut Cursor<'_>) -> Result<Vec<u64>> {
     let count = cursor.u64()?;
     if count > 32 {
-        return Err(Error::corrupt(format!("{count} dimensions")));
+        return Err(Error::corrupt(format!("{count} dimensions, expected at most 32")));
     }
     (0..count).map(|_| cursor.u64()).collect()
 }
@@ -450,7 +452,7 @@ impl Entry {
     }
 
     fn encode(&self, bytes: &mut Vec<u8>) -> Result<()> {
-        // A journal may hold anything that a file may.
+        // The journal supports all content, whatever the format of the file.
         let newest = LibVersion::V200;
         match self {
             Self::Group { track_order } => bytes.extend_from_slice(&[1, u8::from(*track_order)]),
@@ -524,7 +526,7 @@ impl Entry {
                 numbers(bytes, dims);
             }
             Self::Chunks(placed) => {
-                let Some(first) = placed.first() else { return Err(Error::invalid("no chunks")) };
+                let Some(first) = placed.first() else { return Err(Error::invalid("entry without chunks")) };
                 head(bytes, first.object, first.scaled.len(), placed.len(), first.address);
                 for PlacedChunk { scaled, size, mask, digest, .. } in placed {
                     chunk(bytes, scaled, *size, *mask, *digest);
@@ -616,7 +618,7 @@ impl Entry {
             17 => Self::Commit(CommitMark::decode(cursor)?),
             18 => Self::Replaces(ReplacedMark::decode(cursor)?),
             19 => Self::Lost { object: id(cursor)?, scaled: taken_numbers(cursor)?.into() },
-            other => return Err(Error::corrupt(format!("an entry of kind {other} in the journal"))),
+            other => return Err(Error::corrupt(format!("unknown kind {other} of an entry in the journal"))),
         })
     }
 }
@@ -678,7 +680,7 @@ impl NewDataset {
                 let image = Image::new(&nothing, 0, SIZES, &limits, &fuel);
                 NewLayout::Virtual(parse_mappings(image, taken(cursor)?, 0)?)
             }
-            other => return Err(Error::corrupt(format!("a layout of kind {other} in the journal"))),
+            other => return Err(Error::corrupt(format!("unknown kind {other} of a layout in the journal"))),
         };
         let mut pipeline = part(cursor)?;
         let pipeline =

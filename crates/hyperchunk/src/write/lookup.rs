@@ -1,4 +1,4 @@
-//! Queries on a file that is being written, for its writers.
+//! Queries about a file that is open for writing.
 
 use super::chunks::Data;
 use super::dataset::DatasetWriter;
@@ -17,11 +17,11 @@ const MAX_SOFT_LINKS: usize = 16;
 pub enum Target {
     /// An object of the same file.
     Here(NodeId),
-    /// A path of another file.
+    /// A path in another file, to which an external link leads.
     Elsewhere {
-        /// The file.
+        /// Name of the file.
         file: Name,
-        /// The path in it.
+        /// Path in the file.
         path: Name,
     },
 }
@@ -35,7 +35,7 @@ impl Writer {
             let target = {
                 let tree = self.0.tree();
                 let NodeKind::Group(group) = &tree.node(at)?.kind else {
-                    return Err(missing(part, "what should hold it is not a group"));
+                    return Err(missing(part, "its parent is not a group"));
                 };
                 let link = group.links.get(part).ok_or_else(|| missing(part, "there is no such name"))?;
                 link.target.clone()
@@ -51,7 +51,7 @@ impl Writer {
                 }
                 NewLink::External { file, path } => return Ok(elsewhere(file, path, parts)),
                 NewLink::User { .. } => {
-                    return Err(missing(part, "only its application can follow the link"));
+                    return Err(missing(part, "a user-defined link can only be followed by its application"));
                 }
             }
         }
@@ -76,16 +76,16 @@ impl Writer {
     /// Resolves a path from a group or, if it begins with `/`, from the root.
     ///
     /// # Errors
-    /// NotFound if a part of it does not exist.
+    /// NotFound if a part of the path does not exist.
     pub fn resolve(&self, start: NodeId, path: &[u8]) -> Result<Target> {
         let found = self.find_from(start, path, &mut { MAX_SOFT_LINKS });
         found.map_err(|error| self.0.named(error))
     }
 
-    /// Returns a path to an object; `None` if no hard links reach it.
+    /// Returns a path to an object; `None` if it cannot be reached by hard links.
     ///
     /// # Errors
-    /// Invalid if the object is of another file.
+    /// Invalid if the object belongs to another file.
     pub fn find_path(&self, object: NodeId) -> Result<Option<Vec<u8>>> {
         self.0.tree().node(object)?;
         let mut seen = HashSet::from([NodeId::ROOT]);
@@ -110,10 +110,10 @@ impl Writer {
         Ok(None)
     }
 
-    /// Returns the names of an object's attributes, in creation order if that is tracked, else sorted.
+    /// Returns the names of an object's attributes: in creation order if it is tracked, otherwise sorted.
     ///
     /// # Errors
-    /// Invalid if the object is of another file.
+    /// Invalid if the object belongs to another file.
     pub fn attribute_names(&self, object: NodeId) -> Result<Vec<Name>> {
         self.load_attributes(object).map_err(|error| self.0.named(error))?;
         let tree = self.0.tree();
@@ -128,7 +128,7 @@ impl Writer {
     /// Returns whether the creation order of an object's links and attributes is tracked.
     ///
     /// # Errors
-    /// Invalid if the object is of another file.
+    /// Invalid if the object belongs to another file.
     pub fn tracks_order(&self, object: NodeId) -> Result<bool> {
         self.load(object).map_err(|error| self.0.named(error))?;
         Ok(self.0.tree().node(object)?.track_order)
@@ -137,7 +137,7 @@ impl Writer {
     /// Returns an object's comment.
     ///
     /// # Errors
-    /// Invalid if the object is of another file.
+    /// Invalid if the object belongs to another file.
     pub fn comment(&self, object: NodeId) -> Result<Option<Name>> {
         self.load(object).map_err(|error| self.0.named(error))?;
         Ok(self.0.tree().node(object)?.comment.clone())
@@ -146,16 +146,16 @@ impl Writer {
     /// Returns a committed datatype.
     ///
     /// # Errors
-    /// Invalid if the object is not one.
+    /// Invalid if the object is not a committed datatype.
     pub fn datatype(&self, object: NodeId) -> Result<Datatype> {
         self.load_content(object).map_err(|error| self.0.named(error))?;
         match &self.0.tree().node(object)?.kind {
             NodeKind::Datatype(datatype) => Ok(datatype.clone()),
-            _ => Err(Error::invalid("not a committed datatype")),
+            _ => Err(Error::invalid("the object is not a committed datatype")),
         }
     }
 
-    /// Returns the object that [`Writer::address`] gave an address.
+    /// Returns the object for which [`Writer::address`] returned `address`.
     #[must_use]
     pub fn object_at(&self, address: u64) -> Option<NodeId> {
         let tree = self.0.tree();
@@ -166,30 +166,30 @@ impl Writer {
         tree.nodes.iter().position(is_there).map(NodeId)
     }
 
-    /// Returns the object at an address of the edited file; `None` if there is none.
+    /// Returns the object at an address of the edited file; `None` if there is no object.
     #[must_use]
     pub fn edited_object(&self, address: u64) -> Option<NodeId> {
         let edit = self.0.edit.as_ref().filter(|edit| edit.base.object(address).is_ok());
         self.object_at(address).or_else(|| edit.map(|edit| edit.at(&mut self.0.tree_mut(), address)))
     }
 
-    /// Returns an object as [`Writer::snapshot`] has it, even without any link to it.
+    /// Returns an object in the state of [`Writer::snapshot`], even if it has no link.
     ///
     /// # Errors
     /// As [`Writer::snapshot`].
     pub fn snapshot_object(&self, object: NodeId) -> Result<Object> {
         let (file, addresses) = self.picture()?;
         self.0.check_there(object)?;
-        // Objects that were read since are where they were.
+        // Objects that were loaded after the snapshot have their addresses in the edited file.
         let read_since = |tree: &Tree| match tree.node(object).ok()?.kind {
             NodeKind::Kept { address, .. } | NodeKind::Unread { address } => Some(address),
             _ => tree.node(object).ok()?.pinned,
         };
         let address = addresses.get(object.0).copied().or_else(|| read_since(&self.0.tree()));
-        file.object(address.ok_or_else(|| Error::invalid("an object of another file"))?)
+        file.object(address.ok_or_else(|| Error::invalid("the object belongs to another file"))?)
     }
 
-    /// Returns the object that is at an address in the result of [`Writer::snapshot`].
+    /// Returns the object that has an address in the result of [`Writer::snapshot`].
     ///
     /// # Errors
     /// As [`Writer::snapshot`].
@@ -197,7 +197,7 @@ impl Writer {
         let (_, addresses) = self.picture()?;
         let found = addresses.iter().position(|at| *at == address).map(NodeId);
         match &self.0.edit {
-            // An object of the edited file that no path led to yet.
+            // An object of the edited file that has not been loaded yet.
             Some(edit) if found.is_none() && edit.base.object(address).is_ok() => {
                 Ok(Some(edit.at(&mut self.0.tree_mut(), address)))
             }
@@ -207,13 +207,13 @@ impl Writer {
 }
 
 impl NodeId {
-    /// Returns the object of a number.
+    /// Returns the object with a number.
     #[must_use]
     pub fn from_number(number: u64) -> Option<Self> {
         usize::try_from(number).ok().map(Self)
     }
 
-    /// Returns its number: 0 for the root, then in order of creation.
+    /// Returns the object's number: 0 for the root group, then in order of creation.
     #[must_use]
     pub fn number(self) -> u64 {
         self.0 as u64
@@ -221,31 +221,31 @@ impl NodeId {
 }
 
 impl DatasetWriter {
-    /// Returns its extent, with its bounds.
+    /// Returns the extent and maximum extent.
     #[must_use]
     pub fn dataspace(&self) -> Dataspace {
         self.node.dataspace()
     }
 
-    /// Returns the filters of its chunks.
+    /// Returns the filters of the chunks.
     #[must_use]
     pub fn pipeline(&self) -> &Pipeline {
         &self.node.pipeline
     }
 
-    /// Returns its fill value, for elements that were never written.
+    /// Returns the fill value, for elements that were never written.
     #[must_use]
     pub fn fill(&self) -> &FillValue {
         &self.node.fill
     }
 
-    /// Returns the address of the committed datatype that it uses.
+    /// Returns the address of the committed datatype, if the dataset uses one.
     #[must_use]
     pub fn committed(&self) -> Option<u64> {
         self.node.committed
     }
 
-    /// Returns the layout of its data.
+    /// Returns the layout of the data.
     #[must_use]
     pub fn layout(&self) -> NewLayout {
         match &self.node.data {

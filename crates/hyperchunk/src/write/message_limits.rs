@@ -1,4 +1,5 @@
-//! Limits of object header messages, checked at the call: at a commit, one object would make the whole file fail.
+//! Limits of object header messages. They are checked when an object is changed: at a commit, one object that
+//! exceeds a limit would make the commit of the whole file fail.
 
 use super::oldest_able;
 use super::tree::{NewLink, Node};
@@ -6,13 +7,14 @@ use crate::{Error, Result};
 use hyperchunk_format::encode::{LibVersion, message};
 use hyperchunk_format::model::{Attribute, FillWhen, Name, Pipeline};
 
-/// Maximum size of an object header message, in bytes: its size has 16 bits and is padded to eight bytes.
+/// Maximum size of an object header message in bytes: the size field has 16 bits, and sizes are multiples of
+/// eight.
 const MAX_MESSAGE_BYTES: usize = 65_528;
-/// Size in bytes of a fill value's or a link's message without the value and the names.
+/// Maximum size in bytes of a fill value's or a link's message without the value and the names.
 const MESSAGE_OVERHEAD_BYTES: usize = 32;
 /// First class of user-defined links.
 const FIRST_USER_CLASS: u8 = 65;
-/// Size in bytes of one file in the message that lists external files.
+/// Size in bytes of one entry in the message that lists external files.
 const EXTERNAL_FILE_BYTES: usize = 24;
 
 fn check(what: &str, bytes: usize) -> Result<()> {
@@ -27,7 +29,7 @@ fn check(what: &str, bytes: usize) -> Result<()> {
 /// Checks an encoded datatype.
 ///
 /// # Errors
-/// Limit if it is too large for a message.
+/// Limit if the datatype is too large for a message.
 pub(super) fn datatype(encoded: &[u8]) -> Result<()> {
     check("a datatype", encoded.len())
 }
@@ -43,7 +45,8 @@ pub(super) fn pipeline(pipeline: &Pipeline) -> Result<()> {
     check("a list of filters", message::pipeline::encode(pipeline)?.len())
 }
 
-/// Checks the datatype and the extent of an attribute. Returns the oldest release, of a range, that knows its datatype.
+/// Checks the datatype and the extent of an attribute. Returns the oldest release from `oldest` to `newest`
+/// that supports the datatype.
 ///
 /// # Errors
 /// As [`datatype`]; errors of the encoding.
@@ -78,14 +81,15 @@ pub(super) fn external_files(count: usize) -> Result<()> {
 /// Checks a comment.
 ///
 /// # Errors
-/// As [`datatype`]; Invalid for an empty one, or one with a NUL.
+/// As [`datatype`]; Invalid for an empty comment, or one with a NUL.
 pub(super) fn comment(comment: Option<&Name>) -> Result<()> {
     let Some(comment) = comment else { return Ok(()) };
     text("set the comment", "a text", comment)?;
     check("a comment", comment.as_bytes().len().saturating_add(1))
 }
 
-/// Refuses a text that HDF5 would read as another one.
+/// Checks a text that HDF5 stores with a NUL at its end. HDF5 would read a text with a NUL truncated, and an
+/// empty one as missing.
 fn text(verb: &str, expected: &str, text: &Name) -> Result<()> {
     let got = match text.as_bytes() {
         [] => "an empty one".to_owned(),
@@ -95,36 +99,37 @@ fn text(verb: &str, expected: &str, text: &Name) -> Result<()> {
     Err(Error::invalid(format!("cannot {verb}: expected {expected}, got {got}")))
 }
 
-/// Checks whether an object can have another attribute, or one of a name that it has. If creation order is
-/// tracked, it is counted in 16 bits.
+/// Checks whether an attribute can be added to an object, or replaced if `is_known`. Tracked creation order
+/// is a 16-bit number, which is not reused.
 ///
 /// # Errors
-/// Limit if it cannot.
+/// Limit if the attribute cannot be added.
 pub(super) fn attribute_order(node: &Node, is_known: bool) -> Result<()> {
     if is_known || !node.track_order || node.next_attribute < u32::from(u16::MAX) {
         return Ok(());
     }
     Err(Error::limit(
-        "cannot make another attribute: an object whose attributes are tracked in their order has had at most 65,535 of them",
+        "cannot create another attribute: an object with tracked creation order can have at most 65,535, deleted ones included",
     ))
 }
 
 /// Checks a link's name and value.
 ///
 /// # Errors
-/// As [`datatype`]; Invalid for an empty path or name of a file, or one with a NUL, and for classes of HDF5's own links.
+/// As [`datatype`]; Invalid for an empty path or file name, or one with a NUL, and for the classes of HDF5's
+/// own links.
 pub(super) fn link(name: &[u8], target: &NewLink) -> Result<()> {
     match target {
         NewLink::Hard(_) => {}
-        NewLink::Soft(path) => text("make a soft link", "a path", path)?,
+        NewLink::Soft(path) => text("create a soft link", "a path", path)?,
         NewLink::External { file, path } => {
-            text("make an external link", "the name of a file", file)?;
-            text("make an external link", "a path", path)?;
+            text("create an external link", "the name of a file", file)?;
+            text("create an external link", "a path", path)?;
         }
         NewLink::User { class, .. } if *class >= FIRST_USER_CLASS => {}
         NewLink::User { class, .. } => {
             return Err(Error::invalid(format!(
-                "cannot make a user-defined link: expected a class from {FIRST_USER_CLASS} on, got {class}"
+                "cannot create a user-defined link: expected a class of at least {FIRST_USER_CLASS}, got {class}"
             )));
         }
     }
@@ -137,18 +142,18 @@ pub(super) fn link(name: &[u8], target: &NewLink) -> Result<()> {
     check("a link", name.len().saturating_add(value).saturating_add(MESSAGE_OVERHEAD_BYTES))
 }
 
-/// Checks an extent and its bounds, if they are new. Along an axis, libhdf5 counts in powers of two, and opens no dataset that has none
-/// to count with.
+/// Checks an extent and, unless `max` is empty, the maximum extents. libhdf5 rounds extents up to powers of
+/// two, and cannot open a dataset for which these exceed 64 bits.
 ///
 /// # Errors
-/// Invalid; Limit.
+/// Invalid for an extent that exceeds its maximum; Limit for an extent of 2^63 or more.
 pub(super) fn extent(dims: &[u64], max: &[Option<u64>]) -> Result<()> {
     if dims.iter().zip(max).any(|(dim, max)| max.is_some_and(|max| max < *dim)) {
-        return Err(Error::invalid("an extent larger than its bound"));
+        return Err(Error::invalid("the extent exceeds the maximum extent"));
     }
     match dims.iter().find(|dim| **dim >= 1 << 63) {
         Some(dim) => Err(Error::limit(format!(
-            "cannot make an extent of {dim}: expected fewer than 2^63 elements along an axis, as HDF5 counts them"
+            "cannot set an extent of {dim}: HDF5 supports fewer than 2^63 elements along an axis"
         ))),
         None => Ok(()),
     }

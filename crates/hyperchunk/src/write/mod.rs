@@ -1,11 +1,11 @@
-//! Writing of new files: chunks are compressed on all cores and written straight to their places; structure
-//! is written at a commit.
+//! Writing of new files, and edits of existing ones. Chunks are compressed on all cores and written at once
+//! to their final addresses; structure is written at a commit.
 //!
-//! A write is a reversed read: **gather → encode → place → write → commit**. Space comes from one counter,
-//! so any number of threads write at once, without a lock around the file. Objects, attributes and chunk
-//! indexes are values in memory until the file is committed. Then they become one region of the file, and
-//! the superblock, written last, points to it. Until then a local file has its final name plus `.partial`,
-//! and is not an HDF5 file.
+//! The steps reverse a read: **gather → encode → place → write → commit**. An atomic counter
+//! allocates space, so any number of threads can write at once without locking the file. Objects, attributes
+//! and chunk indexes are kept in memory until the file is committed. A commit writes them as one region, and
+//! then the superblock, which points to it. Until the first commit, a local file has its final name plus
+//! `.partial`, and is not an HDF5 file.
 //!
 //! Source: *RFC: Direct Chunk Write*; specification §II to §VII.
 
@@ -66,7 +66,8 @@ pub use stream::StreamSink;
 pub use tree::{NewLink, NodeId};
 pub use writer::Writer;
 
-/// Encodes for the oldest release that can, up to `newest`; the error is the one for `oldest`.
+/// Encodes for the oldest release of HDF5 that supports the content, from `oldest` to `newest`. If none does,
+/// returns the error for `oldest`.
 fn oldest_able<T>(
     oldest: LibVersion,
     newest: LibVersion,
@@ -79,12 +80,12 @@ fn oldest_able<T>(
     })
 }
 
-/// Returns the oldest release that knows a datatype.
+/// Returns the oldest release of HDF5 that supports a datatype.
 fn needs(datatype: &Datatype, oldest: LibVersion, newest: LibVersion) -> Result<LibVersion> {
     oldest_able(oldest, newest, |age| encode::message::datatype::encode(datatype, age)).map(|(age, _)| age)
 }
 
-/// Returns the notice for contents that need a newer release.
+/// Returns the notice about content that needs a newer release of HDF5.
 fn notice(what: &str, age: LibVersion) -> String {
     let release = if age == LibVersion::V200 { "2.0" } else { "1.10" };
     format!("{what}: HDF5 before {release} cannot read it")

@@ -11,10 +11,10 @@ use hyperchunk_format::model::{Class, Dataspace, Datatype, FillWhen};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, OnceLock, PoisonError, RwLock};
 
-/// Maximum size of compact data in bytes: the size field has 16 bits.
+/// Maximum size of compact data in bytes, limited by the 16-bit size of a header message.
 const MAX_COMPACT_BYTES: u64 = 65_520;
 
-/// Checks options and makes the node of a dataset.
+/// Checks options and creates the node of a dataset.
 pub(super) fn dataset_node(
     options: DatasetOptions,
     oldest: LibVersion,
@@ -28,23 +28,29 @@ pub(super) fn dataset_node(
     message_limits::fill(&fill.value)?;
     if let Dataspace::Simple { dims, max } = &dataspace {
         if dims.len() != max.len() || dims.len() > 32 {
-            return Err(Error::invalid(format!("{} dimensions, {} bounds for them", dims.len(), max.len())));
+            let message = format!(
+                "invalid dataspace: {} extents and {} maximum extents, expected an equal number up to 32",
+                dims.len(),
+                max.len()
+            );
+            return Err(Error::invalid(message));
         }
         message_limits::extent(dims, max)?;
     }
     let element_size = usize::try_from(datatype.size)
         .ok()
         .filter(|size| *size > 0)
-        .ok_or_else(|| Error::invalid("no size"))?;
+        .ok_or_else(|| Error::invalid("invalid datatype: its size is 0 or exceeds the address space"))?;
     if let FillWhen::User(value) = &fill.value
         && value.len() != element_size
     {
-        return Err(Error::invalid(format!("a fill value of {} bytes", value.len())));
+        let message = format!("the fill value has {} bytes, expected {element_size}", value.len());
+        return Err(Error::invalid(message));
     }
     let elements = dataspace.elements();
     let bytes =
         elements.and_then(|count| count.checked_mul(datatype.size)).filter(|bytes| *bytes <= MAX_DATA_BYTES);
-    let size = || bytes.ok_or_else(|| Error::limit("a dataset of more than 2^62 bytes"));
+    let size = || bytes.ok_or_else(|| Error::limit("the dataset has more than 2^62 bytes"));
     if !matches!(layout, NewLayout::Chunked(_)) {
         if !pipeline.is_empty() {
             return Err(Error::invalid("filters need chunks"));
@@ -59,7 +65,8 @@ pub(super) fn dataset_node(
         NewLayout::Compact => {
             let size = size()?;
             if size > MAX_COMPACT_BYTES {
-                return Err(Error::limit(format!("{size} bytes in a compact dataset: 64 KiB at most")));
+                let message = format!("a compact dataset of {size} bytes: the limit is {MAX_COMPACT_BYTES}");
+                return Err(Error::limit(message));
             }
             Data::Compact(RwLock::new(Vec::new()))
         }
@@ -77,14 +84,15 @@ pub(super) fn dataset_node(
                 return Err(Error::invalid("chunks need a dataspace with dimensions"));
             };
             if chunk.len() != dims.len() || dims.is_empty() {
-                return Err(Error::invalid(format!("chunks of rank {} in rank {}", chunk.len(), dims.len())));
+                let message = format!("chunks of rank {}, expected rank {}", chunk.len(), dims.len());
+                return Err(Error::invalid(message));
             }
             if chunk.contains(&0) {
-                return Err(Error::invalid("a chunk without elements"));
+                return Err(Error::invalid("chunks without elements: expected extents of at least 1"));
             }
             let beyond = chunk.iter().zip(max).any(|(chunk, max)| max.is_some_and(|max| *chunk > max.max(1)));
             if beyond {
-                return Err(Error::invalid("chunks larger than the dataset may become"));
+                return Err(Error::invalid("chunks are larger than the dataset's maximum extent"));
             }
             let bytes = chunk.iter().try_fold(datatype.size, |product, dim| product.checked_mul(*dim));
             if bytes.is_some_and(|bytes| u32::try_from(bytes).is_err()) && newest >= LibVersion::V200 {
@@ -94,10 +102,11 @@ pub(super) fn dataset_node(
                 if needs.max(oldest) >= LibVersion::V200 { MAX_DATA_BYTES } else { u64::from(u32::MAX) };
             let Some(bytes) = bytes.filter(|bytes| *bytes <= most) else {
                 return Err(Error::limit(
-                    "chunks of 4 GiB and more: HDF5 before 2.0 cannot read them (libver \"v200\" writes them)",
+                    "chunks of 4 GiB or more: HDF5 before 2.0 cannot read them (use libver \"v200\")",
                 ));
             };
-            let bytes = usize::try_from(bytes).map_err(|_| Error::limit("chunks larger than memory"))?;
+            let bytes =
+                usize::try_from(bytes).map_err(|_| Error::limit("chunks exceed the address space"))?;
             Data::Chunked(Chunks::new(chunk, bytes))
         }
     };
@@ -126,7 +135,7 @@ pub(super) fn dataset_node(
     Ok(node)
 }
 
-/// Checks that what a new dataset consists of can be encoded: at a commit, it would make the whole file fail.
+/// Checks that all parts of a new dataset can be encoded. Otherwise the commit of the whole file would fail.
 ///
 /// # Errors
 /// Errors of the encoding; Limit for filters or mappings that are too large.

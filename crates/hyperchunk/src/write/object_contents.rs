@@ -1,4 +1,4 @@
-//! Contents of objects that are written: links, attributes, comments and times.
+//! Content of objects: links, attributes, comments and times.
 
 use super::journal::Entry;
 use super::message_limits;
@@ -12,7 +12,7 @@ impl Writer {
     /// Returns the kind of an object.
     ///
     /// # Errors
-    /// Invalid if it is of another file.
+    /// Invalid if the object belongs to another file.
     pub fn kind(&self, id: NodeId) -> Result<ObjectKind> {
         self.load(id).map_err(|error| self.0.named(error))?;
         Ok(match &self.0.tree().node(id)?.kind {
@@ -20,23 +20,23 @@ impl Writer {
             NodeKind::Dataset(_) => ObjectKind::Dataset,
             NodeKind::Datatype(_) => ObjectKind::Datatype,
             NodeKind::Kept { kind, .. } => *kind,
-            NodeKind::Unread { .. } => return Err(Error::invalid("an object that was not read")),
+            NodeKind::Unread { .. } => return Err(Error::invalid("the object has not been loaded")),
         })
     }
 
-    /// Returns the target of a group's link.
+    /// Returns the target of a link; `None` if the group has no such link.
     ///
     /// # Errors
-    /// Invalid if the object is no group.
+    /// Invalid if the object is not a group.
     pub fn find(&self, group: NodeId, name: &[u8]) -> Result<Option<NewLink>> {
         self.load_content(group).map_err(|error| self.0.named(error))?;
         Ok(self.0.tree().group(group)?.links.get(name).map(|link| link.target.clone()))
     }
 
-    /// Returns the names of a group's links, in creation order if that is tracked, else sorted.
+    /// Returns the names of a group's links: in creation order if it is tracked, otherwise sorted.
     ///
     /// # Errors
-    /// Invalid if the object is no group.
+    /// Invalid if the object is not a group.
     ///
     /// # Examples
     /// ```
@@ -61,11 +61,11 @@ impl Writer {
         Ok(links.into_iter().map(|(name, _)| name.clone()).collect())
     }
 
-    /// Makes a link.
+    /// Creates a link.
     ///
     /// # Errors
-    /// Invalid if the name is taken or cannot be one, or for a path or a file that a link cannot have: an empty one, or
-    /// one with a NUL.
+    /// Exists if the name exists; Invalid for an invalid name, and for a path or a file name that is empty or
+    /// has a NUL.
     ///
     /// # Examples
     /// ```
@@ -97,7 +97,7 @@ impl Writer {
     /// Removes a link. An object without links is not in the file.
     ///
     /// # Errors
-    /// NotFound if it does not exist.
+    /// NotFound if the link does not exist.
     ///
     /// # Examples
     /// ```
@@ -130,11 +130,11 @@ impl Writer {
         })
     }
 
-    /// Sets an attribute; one of the same name is replaced, and keeps its place in the order of creation.
+    /// Sets an attribute. If it exists, it is replaced, and its creation order stays the same. The field
     /// `creation_order` is ignored.
     ///
     /// # Errors
-    /// Invalid if it has no name, or its data do not have the size of its type and extent.
+    /// Invalid for an empty name, or data whose size does not match the datatype and the extent.
     ///
     /// # Examples
     /// ```
@@ -160,9 +160,9 @@ impl Writer {
         self.put_attribute(object, attribute, false)
     }
 
-    /// Sets an attribute; one of the same name is deleted, so that the new one is the last in the order of creation, as
-    /// if it had been deleted and created by libhdf5. It keeps its place once the object's numbers of that order are
-    /// used up.
+    /// Sets an attribute. If it exists, it is deleted first, so that the new one is the last in creation
+    /// order, as with libhdf5. If the object has no more numbers for the creation order, the order stays the
+    /// same.
     ///
     /// # Errors
     /// As [`Writer::set_attribute`].
@@ -225,7 +225,7 @@ impl Writer {
     /// Removes an attribute.
     ///
     /// # Errors
-    /// NotFound if it does not exist.
+    /// NotFound if the attribute does not exist.
     ///
     /// # Examples
     /// ```
@@ -258,10 +258,10 @@ impl Writer {
         })
     }
 
-    /// Renames an attribute, which keeps its place in the order of creation.
+    /// Renames an attribute. Its creation order stays the same.
     ///
     /// # Errors
-    /// NotFound if it does not exist; Exists if there is one of the new name; Invalid for an invalid name.
+    /// NotFound if the attribute does not exist; Exists if the new name exists; Invalid for an invalid name.
     ///
     /// # Examples
     /// ```
@@ -282,7 +282,7 @@ impl Writer {
         self.change(|tree, done| {
             let attributes = &mut tree.node_mut(object)?.attributes;
             if attributes.contains_key(&new) {
-                return Err(Error::new(ErrorKind::Exists, format!("there is an attribute {new}")));
+                return Err(Error::new(ErrorKind::Exists, format!("attribute {new} exists")));
             }
             let name = Name::from(name);
             let missing = || Error::new(ErrorKind::NotFound, format!("no attribute {name}"));
@@ -309,19 +309,19 @@ impl Writer {
         })
     }
 
-    /// Returns an attribute.
+    /// Returns an attribute; `None` if it does not exist.
     ///
     /// # Errors
-    /// Invalid if the object is of another file.
+    /// Invalid if the object belongs to another file.
     pub fn attribute(&self, object: NodeId, name: &[u8]) -> Result<Option<Attribute>> {
         self.load_attributes(object).map_err(|error| self.0.named(error))?;
         Ok(self.0.tree().node(object)?.attributes.get(name).cloned())
     }
 
-    /// Sets an object's comment; without one, or with an empty one, it has none.
+    /// Sets an object's comment. `None` or an empty comment removes it.
     ///
     /// # Errors
-    /// Invalid if the object is of another file, or the comment has a NUL.
+    /// Invalid if the object belongs to another file, or the comment has a NUL.
     pub fn set_comment(&self, object: NodeId, comment: Option<Name>) -> Result<()> {
         let comment = comment.filter(|comment| !comment.as_bytes().is_empty());
         message_limits::comment(comment.as_ref()).map_err(|error| self.0.named(error))?;
@@ -335,11 +335,12 @@ impl Writer {
         })
     }
 
-    /// Stores an object's times of access, change, modification and creation: the time of this call.
+    /// Makes an object store its access, change, modification and birth times, and sets them to the time of
+    /// this call.
     ///
     /// # Errors
-    /// Invalid if the file is closed, or the object is of another file; Unsupported if it has an address already
-    /// ([`Writer::address`]).
+    /// Invalid if the file is closed, or the object belongs to another file; Unsupported if the object
+    /// existed before the edit, or has an address already ([`Writer::address`]).
     pub fn track_times(&self, object: NodeId) -> Result<()> {
         self.load(object)?;
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
@@ -348,9 +349,9 @@ impl Writer {
         self.change(|tree, _| {
             let node = tree.node_mut(object)?;
             if node.base.is_some() || (node.pinned.is_some() && node.made.is_none()) {
-                // With the times, the header would not fit into its place.
+                // With times, the header would be larger than the space reserved for it.
                 return Err(Error::unsupported(
-                    "cannot track the times of the object: that is fixed when an object is made; call this before its \
+                    "cannot track the times of the object: that is fixed when an object is created; call this before its \
                      address is used, by a reference for example",
                 ));
             }

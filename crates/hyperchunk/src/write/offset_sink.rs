@@ -1,4 +1,4 @@
-//! Sink for a file with a user block: HDF5's addresses count from the superblock.
+//! Sink for a file with a user block, as HDF5's addresses are relative to the superblock.
 
 use super::sink::Sink;
 use crate::Result;
@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::IoSlice;
 use std::sync::Arc;
 
-/// A sink whose first bytes are not HDF5's.
+/// A sink that adds the size of the user block to all offsets.
 #[derive(Debug)]
 pub(super) struct OffsetSink {
     sink: Arc<dyn Sink>,
@@ -15,7 +15,7 @@ pub(super) struct OffsetSink {
 }
 
 impl OffsetSink {
-    /// Wraps a sink; returns it unchanged if nothing precedes the superblock.
+    /// Wraps a sink; returns it unchanged if there is no user block.
     pub(super) fn over(sink: Arc<dyn Sink>, base: u64) -> Arc<dyn Sink> {
         if base == 0 { sink } else { Arc::new(Self { sink, base }) }
     }

@@ -1,5 +1,5 @@
-//! Recovery of journalled objects that HDF5 cannot hold: they are omitted and reported, so that the rest of
-//! the file is recovered.
+//! Recovery of journalled objects that cannot be stored in HDF5. They are omitted and reported, so that the
+//! rest of the file can be recovered.
 
 use super::tree::{NewLink, Node, NodeId, NodeKind, Tree};
 use super::writer::Writer;
@@ -7,10 +7,10 @@ use crate::{Error, ErrorKind, Result};
 use hyperchunk_format::model::Name;
 use std::collections::HashMap;
 
-/// Maximum number of attempts to commit; each omits the objects that fail.
+/// Maximum number of attempts to encode the file; each omits the objects that fail.
 const MAX_ROUNDS: usize = 4;
 
-/// Parts omitted from a file.
+/// Omitted parts of a file, with the reasons.
 #[derive(Debug, Default)]
 pub(super) struct OmittedParts {
     objects: HashMap<NodeId, String>,
@@ -36,7 +36,8 @@ impl OmittedParts {
         self.links.push((group, name, why.message().to_owned()));
     }
 
-    /// Handles removal of a link; returns whether it was omitted.
+    /// Removes a link from the omitted ones; returns whether it was among them. Called when the link is
+    /// removed.
     pub(super) fn unlink(&mut self, group: NodeId, name: &Name) -> bool {
         let before = self.links.len();
         self.links.retain(|(of, known, _)| (*of, known) != (group, name));
@@ -48,14 +49,14 @@ impl OmittedParts {
         self.attributes.push((object, name, why.message().to_owned()));
     }
 
-    /// Handles removal or replacement of an attribute.
+    /// Removes an attribute from the omitted ones. Called when the attribute is removed or replaced.
     pub(super) fn replace(&mut self, object: NodeId, name: &Name) {
         self.attributes.retain(|(of, known, _)| (*of, known) != (object, name));
     }
 
     /// Lists the omitted parts, for messages.
     pub(super) fn describe(&self, names: &HashMap<NodeId, String>) -> Vec<String> {
-        let path = |id: &NodeId| names.get(id).map_or("an object without a name", String::as_str);
+        let path = |id: &NodeId| names.get(id).map_or("an object without a link", String::as_str);
         let links = self.links.iter().map(|(group, name, why)| format!("{}/{name}: {why}", path(group)));
         let attributes = self.attributes.iter().map(|(object, name, why)| {
             let path = Some(path(object)).filter(|path| !path.is_empty()).unwrap_or("/");
@@ -65,10 +66,10 @@ impl OmittedParts {
     }
 }
 
-/// Omits the objects that cannot be stored, and lists them.
+/// Omits the objects that cannot be encoded; returns a description of each.
 ///
 /// # Errors
-/// The root group's, if it cannot be stored.
+/// The error of the root group, if it cannot be encoded.
 pub(super) fn unencodable(writer: &Writer) -> Result<Vec<String>> {
     let mut told = Vec::new();
     for _ in 0..MAX_ROUNDS {
@@ -85,11 +86,12 @@ pub(super) fn unencodable(writer: &Writer) -> Result<Vec<String>> {
     Ok(told)
 }
 
-/// Omits the attributes whose strings or sequences are not in the file, and lists them. Heap collections have no digests: a
-/// power failure, or a program that cut the file after its last commit, may have taken them.
+/// Omits the attributes whose strings or sequences are missing in the file; returns a description of each.
+/// The journal has no digests of heap collections, which may have been lost in a power failure, or when a
+/// program truncated the file after its last commit.
 ///
 /// # Errors
-/// If the file cannot be read.
+/// The errors of reading the file.
 pub(super) fn unreadable(writer: &Writer) -> Result<Vec<String>> {
     let with_heap = |node: &Node| {
         let found = node.attributes.values().filter(|attribute| attribute.datatype.has_vlen());
@@ -123,7 +125,8 @@ pub(super) fn unreadable(writer: &Writer) -> Result<Vec<String>> {
     Ok(told)
 }
 
-/// Removes the parts of an object that cannot be stored, or else the object from the file.
+/// Removes the parts of an object that cannot be encoded; if it still cannot be, removes the object from the
+/// file.
 fn leave_out(writer: &Writer, id: NodeId, name: &str, error: Error) -> Result<String> {
     let fails = || writer.0.unencodable().into_iter().any(|(failing, _)| failing == id);
     let why = error.message().to_owned();

@@ -8,43 +8,42 @@ use hyperchunk_format::model::{Dataspace, Datatype, ExternalFile, FillValue, Pip
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct CreateOptions {
-    /// The oldest release of HDF5 that must be able to read it.
+    /// Oldest release of HDF5 that must be able to read the file.
     pub oldest: LibVersion,
-    /// The newest release whose format may be used for contents that the format of `oldest` cannot hold;
-    /// [`Writer::notices`](super::Writer::notices) reports each use. Contents that need a newer format than `oldest` and
-    /// `newest` are an error that says so. Virtual datasets are exempt: they always need HDF5 1.10.
+    /// Newest release whose format may be used for content that the format of `oldest` does not support;
+    /// [`Writer::notices`](super::Writer::notices) reports each use. Content that needs a newer format than
+    /// `oldest` and `newest` is an error. Virtual datasets are exempt: they always need HDF5 1.10.
     pub newest: LibVersion,
     /// Number of threads that compress; 0 for the number of processors.
     pub threads: usize,
-    /// Time at which data must have reached the disk.
+    /// When data are synced to disk.
     pub sync: Sync,
-    /// Place of the structure.
+    /// Location of the structure in the file.
     pub layout: FileLayout,
-    /// Alignment of chunks and contiguous data, in bytes of the file.
+    /// Alignment of chunks and contiguous data in bytes.
     pub alignment: u64,
     /// Minimum size in bytes of aligned data.
     pub alignment_threshold: u64,
-    /// True if an existing file is replaced when the new one is committed; otherwise it is an error.
+    /// True to replace an existing file when the new one is committed; false to fail if the file exists.
     pub replace: bool,
     /// True to keep a journal beside a local file until it is closed. If this process is killed,
-    /// `hyperchunk recover` restores the complete data from it. Without one, chunks of the same size are
-    /// overwritten in place.
+    /// `hyperchunk recover` restores the complete data from it. Without a journal, a rewritten chunk of the
+    /// same size is overwritten in place.
     pub journal: bool,
-    /// Maximum number of bytes of partially written chunks that wait in memory for the rest.
+    /// Maximum number of bytes of partially written chunks that are kept in memory until the rest is written.
     pub waiting_bytes: usize,
-    /// Number of bytes before the HDF5 superblock, for other uses: 0, or a power of two from 512 on.
-    /// [`Writer::write_user_block`](super::Writer::write_user_block) writes them.
+    /// Size of the user block, the bytes before the superblock: 0, or a power of two of at least 512.
+    /// [`Writer::write_user_block`](super::Writer::write_user_block) writes it.
     pub user_block: u64,
-    /// True if bytes stay in place for the life of the file: freed space is never used again, neither by
-    /// this writer nor by programs that change the file later. HDF5 1.8 may read such a file, but refuses
-    /// to change it.
+    /// True to never reuse freed space, neither by this writer nor by programs that change the file later, so
+    /// that data keep their addresses. HDF5 1.8 can read such a file, but refuses to change it.
     pub lasting: bool,
     /// Locking of a local file: exclusive for this writer until the first commit, shared with readers after
     /// that.
     pub locking: Locking,
-    /// True to let the superblock guard the commits of an edit: while one is put into the file, programs that know
-    /// nothing of the journal refuse the file, and after an interruption they refuse it until the commit is completed.
-    /// A commit waits for the disk twice more.
+    /// True to mark the file in its superblock while a commit of an edit is written to it. Programs that do
+    /// not use Hyperchunk's journal then refuse the file; after an interruption they do so until the commit
+    /// is completed. Each commit syncs two more times.
     pub guard: bool,
 }
 
@@ -69,26 +68,26 @@ impl Default for CreateOptions {
     }
 }
 
-/// Time at which data must have reached the disk.
+/// When written data are synced to disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sync {
-    /// Left to the system: a power failure may leave an empty file.
+    /// Never: a power failure may leave an empty file.
     Never,
-    /// Before a commit ends.
+    /// Before a commit returns.
     Commit,
-    /// Before each write ends.
+    /// Before each write returns.
     Write,
 }
 
-/// Place of a file's structure.
+/// Location of a file's structure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileLayout {
     /// After the data.
     AtEnd,
-    /// Before the data, in a page reserved for it; after the data if it does not fit. The file records the
+    /// Before the data, in a page reserved for it; after the data if it does not fit. The file stores the
     /// size of this first page, so that a reader over a network fetches it with one request.
     InFront {
-        /// The size of the first page: a power of two from 512 bytes to 1 GiB.
+        /// Size of the first page: a power of two from 512 bytes to 1 GiB.
         page: u64,
     },
 }
@@ -96,17 +95,17 @@ pub enum FileLayout {
 /// Options for creating a dataset.
 #[derive(Debug, Clone)]
 pub struct DatasetOptions {
-    /// The type of its elements.
+    /// Type of the elements.
     pub datatype: Datatype,
-    /// The committed datatype that it uses, by its address.
+    /// Address of the committed datatype, if the dataset uses one.
     pub committed: Option<u64>,
-    /// Its extent.
+    /// Extent and maximum extent.
     pub dataspace: Dataspace,
-    /// The layout of its data.
+    /// Layout of the data.
     pub layout: NewLayout,
-    /// The filters of its chunks.
+    /// Filters of the chunks.
     pub pipeline: Pipeline,
-    /// Its fill value, for elements that were never written.
+    /// Fill value, for elements that were never written.
     pub fill: FillValue,
     /// True to track the creation order of attributes.
     pub track_order: bool,
@@ -115,14 +114,14 @@ pub struct DatasetOptions {
 /// Layout of a new dataset's data.
 #[derive(Debug, Clone, PartialEq)]
 pub enum NewLayout {
-    /// In the object header; up to 64 KiB.
+    /// In the object header, at most 65,520 bytes.
     Compact,
     /// Contiguous.
     Contiguous,
-    /// In chunks of these dimensions.
+    /// In chunks of this extent.
     Chunked(Vec<u64>),
-    /// In other files, as they are.
+    /// As raw data in external files.
     External(Vec<ExternalFile>),
-    /// In other datasets.
+    /// In other datasets (a virtual dataset).
     Virtual(Vec<VirtualMapping>),
 }

@@ -1,19 +1,20 @@
-//! Division of an object into parts, and tracking of the written bytes.
+//! Division of an object of an object store into parts of a multipart upload, and tracking of the written
+//! bytes.
 
 use crate::{Error, Result};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Maximum number of parts that stores accept.
+/// Maximum number of parts that object stores accept.
 const MAX_PARTS: usize = 10_000;
-/// Number of parts of the requested size; after them, each group of [`PARTS_PER_GROUP`] parts has larger ones than
-/// the group before.
+/// Number of parts of the requested size. After them, the part size grows with each group of
+/// [`PARTS_PER_GROUP`] parts.
 const EQUAL_PARTS: usize = 1000;
 const PARTS_PER_GROUP: usize = 100;
-/// Growth of the part size for each group, in eighths of the first size: with 8 MiB, 10,000 parts are 5
-/// TiB, the maximum size of an object.
+/// Growth of the part size for each group, in eighths of the first size. With 8 MiB, 10,000 parts have 5 TiB,
+/// the maximum size of an object.
 const GROWTH_EIGHTHS: u64 = 13;
-/// Minimum size in bytes of a part that stores accept; [`MAX_PART_BYTES`] is the maximum.
+/// Minimum size in bytes of a part that object stores accept; [`MAX_PART_BYTES`] is the maximum.
 const MIN_PART_BYTES: u64 = 5 << 20;
 const MAX_PART_BYTES: u64 = 1 << 30;
 
@@ -23,13 +24,13 @@ pub(super) struct PartLayout {
     size: u64,
 }
 
-/// A part, or a range of it.
+/// A range of a part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct PartRange {
     pub(super) number: usize,
-    /// The size of the part.
+    /// Size of the part.
     pub(super) size: usize,
-    /// The range in the part.
+    /// Range of bytes in the part.
     pub(super) range: Range<usize>,
 }
 
@@ -47,9 +48,9 @@ impl PartLayout {
         self.size + group * (self.size / 8 * GROWTH_EIGHTHS)
     }
 
-    /// Returns the pieces of parts that a range of the object covers.
+    /// Returns the ranges of parts that a range of the object covers.
     pub(super) fn pieces(self, offset: u64, length: u64) -> Result<Vec<PartRange>> {
-        let too_large = || Error::limit(format!("an object of more than {MAX_PARTS} parts"));
+        let too_large = || Error::limit(format!("the object would have more than {MAX_PARTS} parts"));
         let end = offset.checked_add(length).ok_or_else(too_large)?;
         let mut pieces = Vec::new();
         let (mut at, mut first, mut start, mut group) = (offset, 0, 0, 0);
@@ -78,7 +79,7 @@ impl PartLayout {
     }
 }
 
-/// The written ranges of a part.
+/// Written ranges of a part.
 #[derive(Debug, Default)]
 pub(super) struct WrittenRanges(BTreeMap<usize, usize>);
 
@@ -99,7 +100,7 @@ impl WrittenRanges {
         self.0.insert(start, end);
     }
 
-    /// Returns whether all bytes up to `size` were written.
+    /// Returns whether all of the first `size` bytes were written.
     pub(super) fn all(&self, size: usize) -> bool {
         self.0.first_key_value() == Some((&0, &size))
     }

@@ -1,4 +1,4 @@
-//! Changes of links by their paths: moves, removals, new groups and links.
+//! Changes of links by path: moving, removing, and creating groups and links.
 
 use super::tree::{NewLink, NodeId};
 use super::writer::Writer;
@@ -8,28 +8,28 @@ use hyperchunk_format::printable;
 
 /// Maximum number of soft links on a path.
 const MAX_SOFT_LINKS: usize = 16;
-/// Names of larger groups are not compared with a missing one.
+/// Maximum number of names in a group for which similar names are suggested.
 const MAX_COMPARED_NAMES: usize = 2000;
-/// Maximum length in bytes of names that are compared.
+/// Maximum length in bytes of names for which similar names are suggested.
 const MAX_COMPARED_BYTES: usize = 100;
 
-/// Place of a link: a group, and a name in it.
+/// Location of a link: a group and a name in it.
 #[derive(Debug, Clone)]
 pub struct LinkPlace {
-    /// The group.
+    /// Group of the link.
     pub group: NodeId,
-    /// The name, which need not exist.
+    /// Name of the link, which need not exist.
     pub name: Name,
-    /// The groups on the way from the root to `group`, which is the last one.
+    /// Groups on the path from the root to `group`; the last one is `group`.
     ancestors: Vec<NodeId>,
 }
 
-/// Handling of a name that exists already.
+/// Handling of an existing link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Existing {
-    /// It is an error.
+    /// Fails.
     Refuse,
-    /// Its link is removed.
+    /// Removes the link.
     Replace,
 }
 
@@ -52,10 +52,11 @@ fn absolute(path: &[u8]) -> Vec<u8> {
 }
 
 impl Writer {
-    /// Finds the place of a link by its path from the root. With `parents`, missing groups on the way are made.
+    /// Finds the location of a link by its path from the root. With `parents`, creates missing groups on the
+    /// path.
     ///
     /// # Errors
-    /// Invalid for the root; NotFound with the name that is missing, or if the path leads to another file.
+    /// Invalid for the root; NotFound, with the missing name, or if the path leads to another file.
     pub fn place(&self, path: &[u8], parents: bool) -> Result<LinkPlace> {
         let found = self.find_place(path, parents);
         found.map_err(|error| self.0.named(error))
@@ -75,7 +76,7 @@ impl Writer {
         Ok(LinkPlace { group, name: Name::from(name), ancestors })
     }
 
-    /// Follows names from the last of `ancestors`, which grow by the objects on the way.
+    /// Follows a path from the last of `ancestors`, and adds the objects on the path to them.
     fn follow(
         &self,
         ancestors: &mut Vec<NodeId>,
@@ -93,7 +94,7 @@ impl Writer {
                 Some(NewLink::Soft(to)) => {
                     *budget = budget.checked_sub(1).ok_or_else(|| {
                         let message =
-                            format!("cannot follow {}: too many soft links, or a circle", shown(name));
+                            format!("cannot follow {}: too many soft links, or a cycle of them", shown(name));
                         Error::new(ErrorKind::NotFound, message)
                     })?;
                     if to.as_bytes().starts_with(b"/") {
@@ -104,7 +105,7 @@ impl Writer {
                 }
                 Some(NewLink::External { file, .. }) => {
                     let message = format!(
-                        "cannot follow {}: it leads to the file {file}; name that file and the path in it",
+                        "cannot follow {}: it leads to the file {file}; use that file and the path in it",
                         shown(name)
                     );
                     return Err(Error::new(ErrorKind::NotFound, message));
@@ -124,7 +125,7 @@ impl Writer {
     /// Returns the object at a path from the root.
     ///
     /// # Errors
-    /// NotFound with the name that is missing and those like it, or if the path leads to another file.
+    /// NotFound, with the missing name and similar names, or if the path leads to another file.
     pub fn object(&self, path: &[u8]) -> Result<NodeId> {
         let mut ancestors = vec![NodeId::ROOT];
         let all: Vec<&[u8]> = names(path).collect();
@@ -133,7 +134,7 @@ impl Writer {
         Ok(*ancestors.last().unwrap_or(&NodeId::ROOT))
     }
 
-    /// Returns the error about a name that a group lacks.
+    /// Returns the error for a name that does not exist in a group.
     fn missing(&self, group: NodeId, name: &[u8]) -> Error {
         let all = self.names(group).unwrap_or_default();
         let path = self.find_path(group).ok().flatten().unwrap_or_default();
@@ -143,16 +144,16 @@ impl Writer {
         )
     }
 
-    /// Returns the error about an attribute that an object lacks.
+    /// Returns the error for an attribute that an object does not have.
     #[must_use]
     pub fn missing_attribute(&self, object: NodeId, name: &[u8]) -> Error {
         self.0.named(missing_attribute(name, &self.attribute_names(object).unwrap_or_default()))
     }
 
-    /// Makes room for a link at a place.
+    /// Removes an existing link at a location, if it may be replaced.
     ///
     /// # Errors
-    /// Exists if the name exists and may not be replaced; others as [`Writer::unlink`].
+    /// Exists if the name exists and may not be replaced; the errors of [`Writer::unlink`].
     pub fn make_room(&self, place: &LinkPlace, existing: Existing) -> Result<()> {
         if self.find(place.group, place.name.as_bytes())?.is_none() {
             return Ok(());
@@ -166,10 +167,11 @@ impl Writer {
         self.unlink(place.group, place.name.as_bytes())
     }
 
-    /// Refuses a place whose object is the one at `path`, or holds it: replacing it would delete that.
+    /// Checks that replacing the link at `place` would not delete the object at `path`.
     ///
     /// # Errors
-    /// Invalid then; NotFound if nothing is at `path`.
+    /// Invalid if the object at `place` is the one at `path`, or an ancestor of it; NotFound if `path` does
+    /// not exist.
     pub fn check_not_replaced(&self, path: &[u8], place: &LinkPlace) -> Result<()> {
         let Some(NewLink::Hard(id)) = self.find(place.group, place.name.as_bytes())? else { return Ok(()) };
         let mut ancestors = vec![NodeId::ROOT];
@@ -178,18 +180,18 @@ impl Writer {
         followed.map_err(|error| self.0.named(error))?;
         if ancestors.contains(&id) {
             let message =
-                format!("cannot replace {}: it is, or holds, what is copied", shown(&absolute(path)));
+                format!("cannot replace {}: it is, or contains, the copied object", shown(&absolute(path)));
             return Err(self.0.named(Error::invalid(message)));
         }
         Ok(())
     }
 
-    /// Moves a link from one path to another. The object stays what it is: hard links, references and soft links
-    /// to other names of it stay valid.
+    /// Moves a link from one path to another. The object does not change: references, other hard links, and
+    /// soft links to those stay valid.
     ///
     /// # Errors
-    /// NotFound if `old` does not exist; Exists if `new` does and may not be replaced; Invalid to move a group into
-    /// itself.
+    /// NotFound if `old` does not exist; Exists if `new` exists and may not be replaced; Invalid if a group
+    /// would be moved into itself.
     pub fn rename(&self, old: &[u8], new: &LinkPlace, existing: Existing) -> Result<()> {
         let from = self.place(old, false)?;
         let target = self.find(from.group, from.name.as_bytes())?;
@@ -198,7 +200,7 @@ impl Writer {
             return Ok(());
         }
         if matches!(target, NewLink::Hard(id) if new.ancestors.contains(&id)) {
-            let message = format!("cannot move {}: the new place is inside of it", shown(&absolute(old)));
+            let message = format!("cannot move {}: the new location is inside of it", shown(&absolute(old)));
             return Err(self.0.named(Error::invalid(message)));
         }
         if existing == Existing::Replace
@@ -206,26 +208,26 @@ impl Writer {
             && from.ancestors.contains(&id)
         {
             let message =
-                format!("cannot move {}: it is inside of what it would replace", shown(&absolute(old)));
+                format!("cannot move {}: it is inside of the object to be replaced", shown(&absolute(old)));
             return Err(self.0.named(Error::invalid(message)));
         }
         self.make_room(new, existing)?;
-        // The new link first: an object never is without one.
+        // The new link is created first, so that the object always has one.
         self.link(new.group, new.name.as_bytes(), target)?;
         self.unlink(from.group, from.name.as_bytes())
     }
 
-    /// Removes the link at a path; an object goes with its last link.
+    /// Removes the link at a path. An object is deleted with its last link.
     ///
     /// # Errors
-    /// NotFound if it does not exist; Invalid for a group without `groups`.
+    /// NotFound if the link does not exist; Invalid for a group, unless `groups` is true.
     pub fn remove(&self, path: &[u8], groups: bool) -> Result<()> {
         let place = self.place(path, false)?;
         match self.find(place.group, place.name.as_bytes())? {
             None => return Err(self.0.named(self.missing(place.group, place.name.as_bytes()))),
             Some(NewLink::Hard(id)) if !groups && self.kind(id)? == ObjectKind::Group => {
                 let message = format!(
-                    "cannot remove {}: it is a group; --recursive removes it with everything in it",
+                    "cannot remove {}: it is a group; --recursive removes it with its members",
                     shown(&absolute(path))
                 );
                 return Err(self.0.named(Error::invalid(message)));
@@ -235,10 +237,11 @@ impl Writer {
         self.unlink(place.group, place.name.as_bytes())
     }
 
-    /// Makes a group at a path. With `parents`, the groups on the way, too, and none if it exists.
+    /// Creates a group at a path. With `parents`, also creates missing groups on the path, and returns an
+    /// existing group.
     ///
     /// # Errors
-    /// Exists without `parents`, or if what exists is not a group.
+    /// Exists if the path exists, unless `parents` is true and the object is a group.
     pub fn make_group(&self, path: &[u8], parents: bool) -> Result<NodeId> {
         let place = self.place(path, parents)?;
         if parents
@@ -255,7 +258,7 @@ impl Writer {
     }
 }
 
-/// Returns the error about an attribute that an object lacks, which has those of these names.
+/// Returns the error for an attribute that an object does not have; `all` are the names of its attributes.
 #[must_use]
 pub fn missing_attribute(name: &[u8], all: &[Name]) -> Error {
     let message = format!("no attribute `{}`{}", shown(name), similar(name, all, "the object"));
@@ -266,7 +269,7 @@ fn no_group(path: &[u8]) -> Error {
     Error::new(ErrorKind::NotFound, format!("{} is not a group", shown(&absolute(path))))
 }
 
-/// Returns the end of an error about a missing name: names like it, if there are any.
+/// Returns the end of an error message about a missing name: the most similar name, if there is one.
 fn similar(name: &[u8], all: &[Name], holder: &str) -> String {
     if all.is_empty() {
         return format!("; {holder} has none");
@@ -287,7 +290,7 @@ fn similar(name: &[u8], all: &[Name], holder: &str) -> String {
     }
 }
 
-/// Returns the number of characters to insert, delete or replace between two texts; `None` for long ones.
+/// Returns the edit distance of two texts (insertions, deletions and replacements); `None` for long texts.
 fn distance(one: &str, other: &str) -> Option<usize> {
     if one.len().max(other.len()) > MAX_COMPARED_BYTES {
         return None;
@@ -329,7 +332,7 @@ mod tests {
         };
         assert!(error(b"/a", b"/a/b/x", Existing::Refuse).contains("inside of it"));
         assert!(error(b"/a", b"/soft/x", Existing::Refuse).contains("inside of it"));
-        assert!(error(b"/a/b/c", b"/a", Existing::Replace).contains("inside of what"));
+        assert!(error(b"/a/b/c", b"/a", Existing::Replace).contains("inside of the object"));
         assert!(error(b"/a/b/c", b"/soft", Existing::Refuse).contains("/soft exists"));
         writer.rename(b"/a/b/c", &to(b"/soft"), Existing::Replace).unwrap();
         assert_eq!(writer.kind(writer.object(b"/soft").unwrap()).unwrap(), ObjectKind::Group);

@@ -24,65 +24,68 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Result of a recovery.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RecoveryReport {
-    /// True if an edit of the file had been interrupted; its commit is complete now, or dropped if its journal was
-    /// incomplete.
+    /// True if an edit of the file had been interrupted. Its commit is now complete, or discarded if its
+    /// journal was incomplete.
     pub edit: bool,
     /// Number of datasets.
     pub datasets: u64,
     /// Number of complete chunks.
     pub chunks: u64,
-    /// Committed contents that are not as they were committed, and are kept as they are: another program changed them
-    /// in place, or the writer was killed while it did.
+    /// Content that was changed since its commit, and is kept in its current state: another program changed
+    /// it in place, or the writer was killed while it did.
     pub changed: Vec<String>,
-    /// Lost contents: chunks and parts of contiguous data that were journalled as written but are damaged;
-    /// objects, links and attributes that HDF5 cannot hold.
+    /// Lost content: chunks and parts of contiguous data that are damaged though the journal lists them as
+    /// written; objects, links and attributes that cannot be stored in HDF5.
     pub lost: Vec<String>,
-    /// Number of bytes at the end of the journal without meaning: the last entry was being written.
+    /// Number of bytes of an incomplete entry at the end of the journal.
     pub torn: u64,
 }
 
-/// Makes an HDF5 file from the remains of a killed writer's: from `path.partial`, or from `path` and the
-/// data written after the last commit. All complete data are there; incomplete chunks become unwritten
-/// ones, or the committed ones that they were to replace. Elements that another program changed in place since the
-/// commit stay as they are.
+/// Completes a file whose writer was killed: makes an HDF5 file of `path.partial`, or adds the data written
+/// after the last commit to `path`. All chunks that were written completely are restored. An incomplete chunk
+/// is left unwritten, or keeps its committed version. Elements that another program changed in place since
+/// the commit are kept.
 ///
 /// # Errors
-/// NotFound if there is nothing to recover; Io if a program still writes the file; Changed if the file was
-/// replaced since, or its structure, or a chunk that its writer rewrote, was changed: it then stays as it is; Corrupt if
-/// the journal is damaged.
+/// NotFound if there is nothing to recover; Io if a program still writes the file; Changed, without any
+/// change of the file, if the file was replaced, or if another program changed its structure or a chunk that
+/// the killed writer had rewritten; Corrupt if the journal is damaged.
 pub fn recover(path: impl AsRef<Path>) -> Result<RecoveryReport> {
     let path = path.as_ref();
     recovered(path).map_err(|error| error.file(path.display()))
 }
 
-/// Dataset and number of a chunk.
+/// Dataset and scaled coordinates of a chunk.
 pub(super) type ChunkKey = (NodeId, Box<[u64]>);
 type PlacedChunks = HashMap<ChunkKey, PlacedChunk>;
 
-/// The journalled data of datasets.
+/// Data of datasets according to the journal.
 #[derive(Default)]
 struct JournalledDatasets {
-    /// True while entries before the commit that the file has are replayed.
+    /// True while entries before the file's last commit are replayed.
     is_committed: bool,
+    /// Last version of each chunk.
     chunks: PlacedChunks,
-    /// The chunks of the commit that the file has.
+    /// Chunks of the file's last commit.
     committed: PlacedChunks,
-    /// All versions of chunks that were stored before the mark of that commit.
+    /// All versions of chunks that were stored before that commit.
     versions: HashMap<ChunkKey, Vec<PlacedChunk>>,
-    /// The start of contiguous data, and whether the commit has them.
+    /// Address of contiguous data, and whether the last commit includes them.
     begins: HashMap<NodeId, (u64, bool)>,
+    /// Written ranges of contiguous data, in order of the writes.
     wrote: Vec<WrittenRange>,
-    /// Chunks that an interrupted recovery left out.
+    /// Chunks that an interrupted recovery declared lost.
     lost: Vec<ChunkKey>,
     end: u64,
-    /// Contents that HDF5 cannot hold.
+    /// Content that cannot be stored in HDF5.
     left_out: OmittedParts,
-    /// The file that was to be replaced.
+    /// File that was to be replaced.
     replaces: Option<ReplacedMark>,
 }
 
 impl JournalledDatasets {
-    /// Ends the replay of the entries before the mark of the commit in the file, and finds the parts that the file has.
+    /// Ends the replay of the entries before the file's last commit, and finds the data that this commit
+    /// includes.
     fn end_of_commit(&mut self, tree: &Tree, sink: Arc<dyn Sink>, length: u64) -> Result<()> {
         self.is_committed = false;
         let of_chunks = self.versions.keys().map(|key| key.0);
@@ -100,7 +103,7 @@ impl JournalledDatasets {
     }
 }
 
-/// A range of contiguous data, in bytes.
+/// A written range of contiguous data, in bytes.
 struct WrittenRange {
     object: NodeId,
     first: u64,
@@ -111,13 +114,15 @@ struct WrittenRange {
 
 /// State of a journalled chunk.
 enum ChunkState {
+    /// The last version is undamaged.
     Whole,
-    /// It is not as it was committed.
+    /// The committed version was changed, and there is no later one.
     Changed,
-    /// Its last version is damaged; the committed one is in its place.
+    /// The last version is damaged; the committed one is used instead.
     Restored,
+    /// No version is undamaged.
     Lost,
-    /// Another program changed the committed version, and the writer stored another one.
+    /// Another program changed the committed version, and the writer stored a later one.
     Conflict,
 }
 
@@ -140,9 +145,9 @@ fn recovered(path: &Path) -> Result<RecoveryReport> {
     let is_begun = |entry: &Entry| !matches!(entry, Entry::Replaces(_) | Entry::UserBlock(_));
     if is_finished && !entries.iter().any(is_begun) && (is_marked || !path.exists()) {
         journal.end()?;
-        return Err(Error::new(ErrorKind::NotFound, "nothing to recover: nothing had been written yet"));
+        return Err(Error::new(ErrorKind::NotFound, "nothing to recover: no data had been written yet"));
     }
-    // The releases for which it was written do not matter any more: all contents are kept.
+    // The writer's limits on the format are ignored, so that all content can be kept.
     let mut options = CreateOptions { journal: false, sync: Sync::Commit, ..CreateOptions::default() };
     (options.oldest, options.newest) = (LibVersion::V18, LibVersion::V200);
     let local = Arc::new(LocalSink::reopen(path)?);
@@ -171,7 +176,7 @@ fn recovered(path: &Path) -> Result<RecoveryReport> {
     }
     let shown = path.to_string_lossy();
     let journal_path = journal.path().to_owned();
-    // Its commit is marked, too: this recovery may be interrupted, and repeated.
+    // The recovery's own commit is journalled, too, so that an interrupted recovery can be repeated.
     let journal = journal.resume(end)?;
     let writer = Writer::over(local, Some(&shown), &options, Some(journal), first);
     let mut recovered = RecoveryReport { torn, ..RecoveryReport::default() };
@@ -183,7 +188,7 @@ fn recovered(path: &Path) -> Result<RecoveryReport> {
         }
     }
     let names = names(&tree);
-    let shown = |id: NodeId| names.get(&id).cloned().unwrap_or_else(|| "a dataset without a name".into());
+    let shown = |id: NodeId| names.get(&id).cloned().unwrap_or_else(|| "a dataset without a link".into());
     let chunk = |object: NodeId, scaled: &[u64]| format!("chunk {scaled:?} of {}", shown(object));
     recovered.lost.extend(found.lost.iter().map(|(object, scaled)| chunk(*object, scaled)));
     let mut decisions = Vec::new();
@@ -224,7 +229,7 @@ fn recovered(path: &Path) -> Result<RecoveryReport> {
         }
         recovered.changed.extend(kept);
     }
-    // This recovery may be repeated, after its commit.
+    // The decisions are journalled, since this recovery may be repeated after its commit.
     writer.0.note(&decisions)?;
     recovered.lost.extend(found.left_out.describe(&names));
     *writer.0.tree_mut() = tree;
@@ -237,14 +242,14 @@ fn recovered(path: &Path) -> Result<RecoveryReport> {
     Ok(recovered)
 }
 
-/// Compares the chunks with the journal, and puts those that are kept into their datasets.
+/// Compares the chunks with the checksums in the journal, and adds those that are kept to their datasets.
 fn chunk_states<'a>(
     found: &'a JournalledDatasets,
     datasets: &HashMap<NodeId, Arc<DatasetNode>>,
     sink: &dyn Sink,
 ) -> Result<Vec<(&'a ChunkKey, ChunkState)>> {
     let states = Mutex::new(Vec::new());
-    // A smaller extent may have dropped committed ones.
+    // Committed chunks that are no longer listed, for instance after the dataset shrank.
     let dropped = found.committed.keys().filter(|key| !found.chunks.contains_key(*key));
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     spread(threads, found.chunks.keys().chain(dropped), Vec::new, |bytes: &mut Vec<u8>, key| {
@@ -252,8 +257,8 @@ fn chunk_states<'a>(
             return Ok(());
         };
         let mut is_whole = |placed: &PlacedChunk| -> Result<bool> {
-            let size =
-                usize::try_from(placed.size).map_err(|_| Error::limit("a chunk larger than memory"))?;
+            let size = usize::try_from(placed.size)
+                .map_err(|_| Error::limit("a chunk exceeds the address space"))?;
             crate::room::resize(bytes, size)?;
             sink.read_at(placed.address, bytes)?;
             Ok(digest(bytes) == placed.digest)
@@ -280,9 +285,10 @@ fn chunk_states<'a>(
     Ok(states.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// Recovers contiguous data. Bytes that were not journalled become the fill value again, since they may be
-/// half-written. Those of committed data stay as they are: another program may have written them. `report` is called
-/// for damaged ranges, and told whether it is a committed one that is kept.
+/// Recovers contiguous data. Bytes that the journal does not list are reset to the fill value, since a write
+/// of them may be incomplete; in data that are committed they are kept, since another program may have
+/// written them. `report` is called for each damaged range; its second argument is true for a committed
+/// range, which is kept.
 fn contiguous(
     id: NodeId,
     dataset: &DatasetNode,
@@ -292,7 +298,8 @@ fn contiguous(
 ) -> Result<()> {
     let Data::Contiguous { address, size } = &dataset.data else { return Ok(()) };
     let Some((start, is_committed)) = found.begins.get(&id).copied() else { return Ok(()) };
-    // The last write of each byte counts. Going backwards, later writes cover earlier ones.
+    // Only the last write of each byte is compared: from the last write to the first, later ones hide earlier
+    // ones.
     let mut covered: BTreeMap<u64, u64> = BTreeMap::new();
     let mut bytes = Vec::new();
     for range in found.wrote.iter().rev().filter(|range| range.object == id) {
@@ -336,7 +343,7 @@ fn contiguous(
     Ok(())
 }
 
-/// Adds a range to disjoint ones.
+/// Adds a range to a set of disjoint ranges.
 fn add_range(covered: &mut BTreeMap<u64, u64>, mut first: u64, mut end: u64) {
     while let Some((start, stop)) = covered.range(..=end).next_back().map(|(start, stop)| (*start, *stop)) {
         if stop < first {
@@ -398,7 +405,7 @@ fn replay(tree: &mut Tree, found: &mut JournalledDatasets, entry: Entry) -> Resu
                     dataset.id.get_or_init(|| id);
                 }
                 Err(error) => {
-                    // A placeholder, so that later objects keep their numbers.
+                    // A placeholder, so that later objects keep their numbers in the journal.
                     let id = tree.add(Node::new(NodeKind::Group(GroupNode::default()), false));
                     found.left_out.object(id, &error);
                 }

@@ -1,4 +1,4 @@
-//! Bytes placed by the caller: for data in a certain order, or between bytes of another format.
+//! Space that the caller manages: for data in a certain order, or between bytes of another format.
 
 use super::chunks::Data;
 use super::dataset::DatasetWriter;
@@ -14,26 +14,27 @@ use std::path::Path;
 use std::sync::{Arc, PoisonError};
 
 impl Writer {
-    /// Reserves bytes of the file for the caller, at a multiple of `alignment` of the file. Returns their
-    /// address, which counts from the end of the user block.
+    /// Reserves bytes of the file for the caller, at a file offset that is a multiple of `alignment`. Returns
+    /// their address, which is relative to the end of the user block.
     ///
     /// # Errors
-    /// Limit if they are too many; Invalid if the file has a journal, which cannot record writes that it
-    /// does not see.
+    /// Limit for too many bytes; Invalid if `alignment` is not a power of two, or the file has a journal,
+    /// which cannot record the caller's writes.
     pub fn reserve(&self, length: u64, alignment: u64) -> Result<u64> {
         let _in_use = self.0.open()?;
         if self.0.journal.is_some() || !alignment.is_power_of_two() {
-            let message = "bytes of a file with a journal, or an alignment that is no power of two";
+            let message =
+                "cannot reserve bytes: the file has a journal, or the alignment is not a power of two";
             return Err(self.0.named(Error::invalid(message)));
         }
         self.0.take_aligned(length, alignment).map_err(|error| self.0.named(error))
     }
 
-    /// Continues an unfinished local file whose data are already before `end`;
-    /// [`DatasetWriter::place_chunk`] declares where. It gets the name `path` at the commit.
+    /// Continues an unfinished local file, `partial`, whose data have been written before `end`. The caller
+    /// declares their addresses with [`DatasetWriter::place_chunk`]. The commit renames the file to `path`.
     ///
     /// # Errors
-    /// NotFound or Io if it does not exist.
+    /// NotFound or Io if the file cannot be opened; Invalid if `partial` and `path` are in different folders.
     pub fn around(partial: &Path, path: &Path, end: u64, options: &CreateOptions) -> Result<Self> {
         let options = CreateOptions { journal: false, user_block: 0, ..options.clone() };
         let sink = Arc::new(LocalSink::unfinished_at(partial, path)?.synced(options.sync));
@@ -61,22 +62,24 @@ impl Writer {
     /// Writes to the user block.
     ///
     /// # Errors
-    /// Invalid if the range is outside it; the sink's.
+    /// Invalid if the range is outside of the user block; the sink's.
     pub fn write_user_block(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         let _in_use = self.0.open()?;
         let end = offset.checked_add(bytes.len() as u64);
         if end.is_none_or(|end| end > self.0.options.user_block) {
-            let message = format!("{} bytes at {offset} of a user block", bytes.len());
+            let size = self.0.options.user_block;
+            let message = format!("{} bytes at {offset} of a user block of {size} bytes", bytes.len());
             return Err(self.0.named(Error::invalid(message)));
         }
         self.0.file.write_at(offset, bytes).map_err(|error| self.0.named(error))
     }
 
-    /// Makes a dataset that replaces one of the same name, if there is one, and takes over its links and
-    /// attributes.
+    /// Creates a dataset. It replaces an existing dataset with the same name, and takes over all links to it
+    /// and its attributes.
     ///
     /// # Errors
-    /// As [`Writer::create_dataset`]; Invalid if the name belongs to another kind of object.
+    /// As [`Writer::create_dataset`]; Invalid if the name belongs to another kind of object; Exists for a
+    /// soft or external link.
     pub fn supplant(
         &self,
         parent: NodeId,
@@ -85,7 +88,8 @@ impl Writer {
     ) -> Result<DatasetWriter> {
         let Some(link) = self.find(parent, name)? else { return self.create_dataset(parent, name, options) };
         let NewLink::Hard(old) = link else {
-            return Err(self.0.named(Error::new(ErrorKind::Exists, format!("{} exists", Name::from(name)))));
+            let message = format!("{} exists", Name::from(name));
+            return Err(self.0.named(Error::new(ErrorKind::Exists, message)));
         };
         options.track_order = self.0.tree().node(old)?.track_order;
         self.0.tree().dataset(old)?;
@@ -95,7 +99,7 @@ impl Writer {
         Ok(made)
     }
 
-    /// Adds another format to the file, from the next commit on. Nothing may be written during a commit.
+    /// Adds a second format to the file, from the next commit on. No thread may then write during a commit.
     pub fn accompany(&self, companion: Arc<dyn Companion>) {
         *self.0.companion.write().unwrap_or_else(PoisonError::into_inner) = Some(companion);
         self.0.changed();
@@ -103,10 +107,10 @@ impl Writer {
 }
 
 impl DatasetWriter {
-    /// Declares that a chunk is stored in reserved bytes, unfiltered.
+    /// Declares that an unfiltered chunk is stored in reserved bytes.
     ///
     /// # Errors
-    /// Invalid if the dataset has no chunks or has filters, or none begins there.
+    /// Invalid if the dataset is not chunked or has filters, or no chunk begins at `offset`.
     pub fn place_chunk(&self, offset: &[u64], address: u64) -> Result<()> {
         let _in_use = self.file.0.open()?;
         let chunks = self.own_chunks()?;
@@ -114,7 +118,7 @@ impl DatasetWriter {
             return Err(self
                 .file
                 .0
-                .named(Error::invalid("chunks that go through filters have no known size")));
+                .named(Error::invalid("cannot place a chunk of a dataset that has filters")));
         }
         let scaled = self.scaled(chunks, offset)?;
         chunks.place_at(&self.file.0, &scaled, address);
@@ -122,10 +126,11 @@ impl DatasetWriter {
         Ok(())
     }
 
-    /// Sets the extent and its bounds, regardless of the old ones. Nothing is written or freed.
+    /// Sets the extent and the maximum extent, regardless of the old ones. Nothing is written or freed.
     ///
     /// # Errors
-    /// Invalid if the dataset has no chunks, or has another number of dimensions.
+    /// Invalid if the dataset is not chunked, for another number of dimensions, and for an extent that
+    /// exceeds its maximum.
     pub fn redefine(&self, dataspace: Dataspace) -> Result<()> {
         let _in_use = self.file.0.open()?;
         let rank = self.own_chunks()?.dims.len();
@@ -133,7 +138,7 @@ impl DatasetWriter {
             if dims.len() == rank && max.len() == rank
                 && dims.iter().zip(max).all(|(dim, max)| max.is_none_or(|max| *dim <= max)));
         if !agrees {
-            return Err(self.file.0.named(Error::invalid("an extent that the dataset cannot have")));
+            return Err(self.file.0.named(Error::invalid("the extent does not match the dataset")));
         }
         *self.node.dataspace.write().unwrap_or_else(PoisonError::into_inner) = dataspace;
         self.file.0.changed();
@@ -147,7 +152,7 @@ impl DatasetWriter {
     pub fn place(&self, start: u64) -> Result<()> {
         let _in_use = self.file.0.open()?;
         let Data::Contiguous { address, .. } = &self.node.data else {
-            return Err(self.file.0.named(Error::invalid("the dataset is not stored in one piece")));
+            return Err(self.file.0.named(Error::invalid("the dataset is not contiguous")));
         };
         *address.lock().unwrap_or_else(PoisonError::into_inner) = Some(start);
         self.file.0.changed();

@@ -1,4 +1,4 @@
-//! Rewriting of existing files: their structure is made again, and their data stay in place.
+//! Rewriting of existing files: creates new structure, and keeps the data in place.
 
 use super::options::{CreateOptions, DatasetOptions, NewLayout};
 use super::sink::LocalSink;
@@ -11,35 +11,34 @@ use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Width of chunk indexes that libraries assume if a file does not say.
+/// Default of the superblock's rank of chunk B-trees, for files that do not store it.
 const DEFAULT_CHUNK_K: u16 = 32;
 
-/// The objects of an existing file, by the address of their old header.
+/// New objects by the address of their old headers.
 pub type AdoptedObjects = HashMap<u64, NodeId>;
 
 impl Writer {
-    /// Continues a local file that no program has open. From the next commit on, all its groups, and the
-    /// datasets whose header addresses are given, have new headers at the end of the file. The other
-    /// objects, and all data, stay in place. Until then nothing is overwritten but the superblock.
+    /// Continues a local file that no program has open. The next commit writes new headers of all groups, and
+    /// of the datasets with the header addresses `rewritten`, to the end of the file. The other objects, and
+    /// all data, stay in place. Only the superblock is overwritten.
     ///
     /// # Errors
-    /// Unsupported for contents that would change their meaning: object references, data of these datasets
-    /// with filters or in other files, and rare features of the format; Locked if a program has the file
-    /// open.
+    /// Unsupported for content that cannot be kept in place: object references, datasets in `rewritten` with
+    /// filters or external data, and rare features of the format; Locked if a program has the file open.
     pub fn adopt(
         file: &File,
-        anew: &HashSet<u64>,
+        rewritten: &HashSet<u64>,
         options: &CreateOptions,
     ) -> Result<(Self, AdoptedObjects)> {
-        let path = file.path().ok_or_else(|| Error::invalid("a file without a name cannot be changed"))?;
-        adopt(file, path, anew, options).map_err(|error| error.file(path.display()))
+        let path = file.path().ok_or_else(|| Error::invalid("cannot change a file without a name"))?;
+        adopt(file, path, rewritten, options).map_err(|error| error.file(path.display()))
     }
 }
 
 fn adopt(
     file: &File,
     path: &Path,
-    anew: &HashSet<u64>,
+    rewritten: &HashSet<u64>,
     options: &CreateOptions,
 ) -> Result<(Writer, AdoptedObjects)> {
     let superblock = file.superblock();
@@ -52,14 +51,14 @@ fn adopt(
     ];
     if let Some((_, what)) = odd.iter().find(|(is, _)| *is) {
         return Err(Error::unsupported(format!(
-            "the file has {what}: its structure cannot be made anew in place"
+            "cannot rewrite the structure of the file in place: it has {what}"
         )));
     }
     let mut options = CreateOptions { journal: false, user_block: superblock.base, ..options.clone() };
     options.oldest = if superblock.version == 3 { LibVersion::V110 } else { LibVersion::V18 };
     options.newest = LibVersion::V200;
     let sink = Arc::new(LocalSink::adopt(path)?);
-    // The old file is read meanwhile; the bytes that are read stay in place.
+    // The old file is read while the new structure is written, since its bytes stay in place.
     file.0.source.follow_growth();
     let shown = path.to_string_lossy();
     let end = superblock.end.next_multiple_of(8);
@@ -78,7 +77,7 @@ fn adopt(
                     Some(known) => NewLink::Hard(*known),
                     None => {
                         let object = file.object(*address)?;
-                        let found = node(&writer, &object, anew)
+                        let found = node(&writer, &object, rewritten)
                             .map_err(|error| error.object(link.name.to_string()))?;
                         adopted.insert(*address, found);
                         if object.kind() == ObjectKind::Group {
@@ -92,8 +91,8 @@ fn adopt(
             writer.0.tree_mut().link(id, link.name.as_bytes(), target)?;
         }
     }
-    if anew.iter().any(|address| !adopted.contains_key(address)) {
-        return Err(Error::invalid("a dataset that no link leads to"));
+    if rewritten.iter().any(|address| !adopted.contains_key(address)) {
+        return Err(Error::invalid("a dataset to rewrite cannot be reached by links"));
     }
     Ok((writer, adopted))
 }
@@ -103,15 +102,15 @@ fn elsewhere(link: &Link, target: &LinkTarget) -> Result<NewLink> {
         LinkTarget::Soft(path) => NewLink::Soft(path.clone()),
         LinkTarget::External { file, path } => NewLink::External { file: file.clone(), path: path.clone() },
         LinkTarget::User { class, data } => NewLink::User { class: *class, data: data.clone() },
-        LinkTarget::Hard(_) => return Err(Error::invalid(format!("the link {}", link.name))),
+        LinkTarget::Hard(_) => return Err(Error::invalid(format!("unexpected hard link {}", link.name))),
     })
 }
 
-/// Makes a new object for an old one, or keeps the old one.
-fn node(writer: &Writer, object: &Object, anew: &HashSet<u64>) -> Result<NodeId> {
+/// Creates a new object for an old one, or keeps the old one.
+fn node(writer: &Writer, object: &Object, rewritten: &HashSet<u64>) -> Result<NodeId> {
     let refused = |datatype: &Datatype| {
         if datatype.any(&mut |part| matches!(part.class, Class::Reference(_))) {
-            return Err(Error::unsupported("object references: they would lead to old objects"));
+            return Err(Error::unsupported("object references: they would refer to the old objects"));
         }
         Ok(())
     };
@@ -128,7 +127,7 @@ fn node(writer: &Writer, object: &Object, anew: &HashSet<u64>) -> Result<NodeId>
             let tracked = object.group()?.tracks_order()?;
             writer.0.tree_mut().add(Node::new(NodeKind::Group(super::tree::GroupNode::default()), tracked))
         }
-        ObjectKind::Dataset if anew.contains(&object.address()) => {
+        ObjectKind::Dataset if rewritten.contains(&object.address()) => {
             dataset(writer, &object.dataset()?, tracked)?
         }
         kind => {
@@ -140,14 +139,15 @@ fn node(writer: &Writer, object: &Object, anew: &HashSet<u64>) -> Result<NodeId>
     Ok(id)
 }
 
-/// Copies attributes and comment.
+/// Copies attributes and comment to a new object.
 fn describe(writer: &Writer, id: NodeId, object: &Object) -> Result<()> {
     let mut tree = writer.0.tree_mut();
     let mut attributes = Vec::new();
     for (name, attribute) in object.each_attribute()? {
         let attribute = attribute?;
         if attribute.datatype.any(&mut |part| matches!(part.class, Class::Reference(_))) {
-            let message = format!("object references (attribute {name}): they would lead to old objects");
+            let message =
+                format!("object references (attribute {name}): they would refer to the old objects");
             return Err(Error::unsupported(message));
         }
         attributes.push(attribute);
@@ -165,12 +165,12 @@ fn describe(writer: &Writer, id: NodeId, object: &Object) -> Result<()> {
 
 fn dataset(writer: &Writer, old: &Dataset, tracked: bool) -> Result<NodeId> {
     if !old.pipeline().is_empty() || !old.external().is_empty() || old.store().is_some() {
-        return Err(Error::unsupported("data that go through filters, or lie in other files"));
+        return Err(Error::unsupported("data with filters, or in other files"));
     }
     let layout = match old.layout() {
         Layout::Contiguous { .. } => NewLayout::Contiguous,
         Layout::Chunked(chunked) => NewLayout::Chunked(chunked.dims.clone()),
-        _ => return Err(Error::unsupported("data that lie in the header, or in other datasets")),
+        _ => return Err(Error::unsupported("data in the object header, or in other datasets")),
     };
     let mut options =
         DatasetOptions::new(old.datatype().clone(), old.dataspace().clone()).with_layout(layout);

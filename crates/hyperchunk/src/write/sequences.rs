@@ -1,4 +1,4 @@
-//! Storing of strings, sequences and references in the heap.
+//! Storage of strings, sequences and references in the global heap.
 
 use super::Writer;
 use super::heap::Heap;
@@ -8,21 +8,22 @@ use hyperchunk_format::encode;
 use hyperchunk_format::encode::reference::HeapObject;
 use hyperchunk_format::model::{Reference, ReferenceKind, RegionSelection};
 
-/// Size in bytes of the collections in the first page: its space is limited.
+/// Size in bytes of heap collections in the first page, whose space is limited.
 const SMALL_COLLECTION_BYTES: usize = 4096;
 
 impl Writer {
-    /// Stores the bytes of a string or sequence of `count` elements; returns the element that refers to
-    /// them. One of no elements is empty; the null one is 16 zero bytes, and needs no storing.
+    /// Stores the bytes of a string or sequence of `count` elements; returns the variable-length element that
+    /// refers to them. The null sequence, 16 zero bytes, need not be stored; it differs from a sequence
+    /// without elements.
     ///
     /// # Errors
-    /// Limit if it is too long; the sink's.
+    /// Limit if the sequence is too long; the sink's.
     pub fn store_sequence(&self, count: usize, bytes: &[u8]) -> Result<[u8; 16]> {
         self.store(count, bytes, &self.0.heap)
     }
 
-    /// Stores a sequence for an attribute as [`Writer::store_sequence`] does, but in the first page if
-    /// structure goes there.
+    /// Stores a sequence of an attribute, as [`Writer::store_sequence`], but in the first page if structure
+    /// is stored there.
     ///
     /// # Errors
     /// As [`Writer::store_sequence`].
@@ -33,7 +34,7 @@ impl Writer {
 
     fn store(&self, count: usize, bytes: &[u8], heap: &Heap) -> Result<[u8; 16]> {
         let mut element = [0; 16];
-        let length = u32::try_from(count).map_err(|_| Error::limit("a sequence of 2^32 elements"))?;
+        let length = u32::try_from(count).map_err(|_| Error::limit("the sequence is too long"))?;
         let (address, number) = self.store_bytes(bytes, heap)?;
         element[..4].copy_from_slice(&length.to_le_bytes());
         element[4..12].copy_from_slice(&address.to_le_bytes());
@@ -41,8 +42,8 @@ impl Writer {
         Ok(element)
     }
 
-    /// Stores a reference to a part of the dataset whose header is at an address that [`Writer::address`]
-    /// gave; returns the element, of 12 bytes, that refers to it.
+    /// Stores a region reference to the dataset for which [`Writer::address`] returned `address`; returns its
+    /// element of 12 bytes.
     ///
     /// # Errors
     /// Invalid or Unsupported if the selection cannot be stored; the sink's.
@@ -51,11 +52,11 @@ impl Writer {
         self.store_reference(ReferenceKind::Region1, &reference, false)
     }
 
-    /// Stores the heap object that a reference needs, if any; returns the reference's element. `attribute`:
-    /// the element is an attribute's.
+    /// Stores the heap object that a reference needs, if any; returns the reference's element. `attribute` is
+    /// true if the element belongs to an attribute.
     ///
     /// # Errors
-    /// Invalid or Unsupported if there is no such reference of that kind; the sink's.
+    /// Invalid or Unsupported if that kind of reference does not support the target; the sink's.
     pub fn store_reference(
         &self,
         kind: ReferenceKind,
@@ -65,14 +66,14 @@ impl Writer {
         let (age, object) = self.0.able(|age| encode::reference::heap_object(kind, reference, age))?;
         self.0.notice(age, || "a reference".to_owned());
         let Some(object) = object else { return encode::reference::encode(kind, Some(reference), None) };
-        let size = u32::try_from(object.len()).map_err(|_| Error::limit("a selection of 4 GiB"))?;
+        let size = u32::try_from(object.len()).map_err(|_| Error::limit("the reference exceeds 4 GiB"))?;
         let in_front = attribute && self.0.options.layout != FileLayout::AtEnd;
         let heap = if in_front { &self.0.front_heap } else { &self.0.heap };
         let (address, index) = self.store_bytes(&object, heap)?;
         encode::reference::encode(kind, Some(reference), Some(HeapObject { address, index, size }))
     }
 
-    /// Stores bytes in the heap; returns the collection's address and the object's number.
+    /// Stores bytes in the heap; returns the collection's address and the object's index.
     fn store_bytes(&self, bytes: &[u8], heap: &Heap) -> Result<(u64, u32)> {
         let _in_use = self.0.open()?;
         let in_front = std::ptr::eq(heap, &self.0.front_heap);

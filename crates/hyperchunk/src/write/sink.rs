@@ -16,11 +16,10 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use super::Sync;
 
-/// Number of bytes copied at once.
+/// Number of bytes copied at a time.
 const COPY_BYTES: u64 = 1 << 20;
 
-/// The bytes of a file that is being written. Writes may come from many threads at once, to places that do
-/// not overlap.
+/// Destination of a file's bytes. Several threads may write at once, to ranges that do not overlap.
 pub trait Sink: Send + std::marker::Sync + fmt::Debug {
     /// Writes bytes at an offset.
     ///
@@ -40,18 +39,18 @@ pub trait Sink: Send + std::marker::Sync + fmt::Debug {
         Ok(())
     }
 
-    /// Writes `length` bytes of a local file, from `from` on.
+    /// Copies `length` bytes of a local file, from offset `from` on.
     ///
     /// # Errors
-    /// Truncated if it is shorter; as [`Sink::write_at`].
+    /// Truncated if the file is shorter; as [`Sink::write_at`].
     fn copy_at(&self, offset: u64, source: &File, from: u64, length: u64) -> Result<()> {
         copy_through_memory(self, offset, source, from, length)
     }
 
-    /// Reads back written bytes; unwritten ones, also past the end, are zeros.
+    /// Reads written bytes. Bytes that were never written, also past the end, are zeros.
     ///
     /// # Errors
-    /// Unsupported if the bytes cannot be read back any more; Io.
+    /// Unsupported if the bytes can no longer be read; Io.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()>;
 
     /// Declares a gap: nothing will be written to this range.
@@ -63,14 +62,14 @@ pub trait Sink: Send + std::marker::Sync + fmt::Debug {
         Ok(())
     }
 
-    /// Waits until a power failure cannot lose the written bytes, if the policy demands it.
+    /// Syncs all written bytes to disk, unless the policy is [`Sync::Never`].
     ///
     /// # Errors
     /// As [`Sink::write_at`].
     fn sync(&self) -> Result<()>;
 
-    /// Gives the complete file its name, unless it has it. The file has `size` bytes, of which the last may
-    /// be a hole; other threads may already write past them.
+    /// Gives the complete file its final name, unless it has it already. The file has `size` bytes; the last
+    /// ones may not have been written. Other threads may already write past them.
     ///
     /// # Errors
     /// As [`Sink::write_at`].
@@ -79,40 +78,40 @@ pub trait Sink: Send + std::marker::Sync + fmt::Debug {
     /// Checks that a published file is still at its path.
     ///
     /// # Errors
-    /// Changed if it is not.
+    /// Changed if another program has replaced or deleted it.
     fn check_place(&self) -> Result<()> {
         Ok(())
     }
 
-    /// Puts what waits of a published commit into the file.
+    /// Writes a published commit to the file, if it is still only in the journal.
     ///
     /// # Errors
-    /// As [`Sink::write_at`]; the commit has happened, and waits further.
+    /// As [`Sink::write_at`]; the commit stays in the journal, and is valid.
     fn settle(&self) -> Result<()> {
         Ok(())
     }
 
-    /// Truncates the file to `size` bytes; nothing uses the rest.
+    /// Truncates the file to `size` bytes. The caller no longer uses the rest.
     ///
     /// # Errors
-    /// As [`Sink::write_at`]; Unsupported where that is impossible.
+    /// As [`Sink::write_at`]; Unsupported if the sink cannot be truncated.
     fn cut(&self, size: u64) -> Result<()> {
         let _ = size;
-        Err(Error::unsupported("cutting off the end of a file that is sent while it is written"))
+        Err(Error::unsupported("cannot truncate a file that is sent while it is written"))
     }
 
-    /// Returns whether bytes that are never written read as zeros.
+    /// Returns whether bytes that were never written read as zeros.
     fn has_holes(&self) -> bool {
         true
     }
 
-    /// Returns the number of bytes from the start that may be written until the end, where others may be
-    /// written only once; `None` if all may be written at any time.
+    /// Returns the number of bytes at the start of the file that may be rewritten at any time, if all others
+    /// can be written only once; `None` if all bytes may be rewritten.
     fn kept(&self) -> Option<u64> {
         None
     }
 
-    /// Declares that no more bytes before `end` will be written: the unwritten ones are zeros.
+    /// Declares that no more bytes before `end` will be written. Those that were not written are zeros.
     ///
     /// # Errors
     /// As [`Sink::write_at`].
@@ -121,7 +120,7 @@ pub trait Sink: Send + std::marker::Sync + fmt::Debug {
         Ok(())
     }
 
-    /// Discards a file that is not published; nothing is left of it.
+    /// Deletes a file that is not published.
     ///
     /// # Errors
     /// As [`Sink::write_at`].
@@ -132,12 +131,12 @@ pub trait Sink: Send + std::marker::Sync + fmt::Debug {
     /// Releases the lock of the file after the last write.
     fn release(&self) {}
 
-    /// Returns the store's description of the object that the file became.
+    /// Returns the object store's description of the written object.
     fn stored(&self) -> Option<Stored> {
         None
     }
 
-    /// Returns the first bytes of the file until it is committed.
+    /// Returns the bytes at the start of the file until it is committed.
     fn unfinished(&self) -> &'static [u8] {
         b"Unfinished. `hyperchunk recover` gets back what is whole.\n"
     }
@@ -148,7 +147,7 @@ pub trait Sink: Send + std::marker::Sync + fmt::Debug {
 pub struct LocalSink {
     file: Arc<File>,
     lock: Mutex<Option<ExclusiveLock>>,
-    /// Lock of the file that it will replace: others may read that until then, and not write it.
+    /// Lock of the file that will be replaced: until then, other programs can read but not write it.
     replaced: Mutex<Option<Arc<Lock>>>,
     locking: Locking,
     path: PathBuf,
@@ -157,27 +156,27 @@ pub struct LocalSink {
     partial: OsString,
     sync: Sync,
     replace: bool,
-    /// True to delete the file if it is not published: nothing could recover it.
+    /// True to delete the file if it is not published, as it could not be recovered.
     scratch: bool,
-    /// The process that made it. A forked child has a copy of this, but does not own the file.
+    /// Process that created the file. A forked child has a copy of the sink, but does not own the file.
     process: u32,
     published: AtomicBool,
 }
 
 impl LocalSink {
-    /// Starts a file. Until it is complete, it has a random name ([`output`]).
+    /// Creates a file. Until it is complete, it has a random name ([`output`]).
     ///
     /// # Errors
-    /// Exists if a file of that name exists and may not be replaced; Io if the system refuses, or the path
-    /// is a folder; Invalid if it is a pipe, a socket or a device.
+    /// Exists if a file of that name exists and may not be replaced; Io if the file cannot be created, or the
+    /// path is a folder; Invalid if the path is a pipe, a socket or a device.
     pub fn create(path: &Path, sync: Sync, replace: bool, locking: Locking) -> Result<Self> {
         Self::start(path, sync, (replace, locking), true)
     }
 
-    /// Starts a file that `hyperchunk recover` finds: until it is complete, it is called `path.partial`.
+    /// Creates a file that `hyperchunk recover` can find: until it is complete, its name is `path.partial`.
     ///
     /// # Errors
-    /// As [`LocalSink::create`]; Io if an earlier writer of it was killed.
+    /// As [`LocalSink::create`]; Io if an earlier writer of the file was killed.
     pub(super) fn recoverable(path: &Path, sync: Sync, replace: bool, locking: Locking) -> Result<Self> {
         Self::start(path, sync, (replace, locking), false)
     }
@@ -223,7 +222,7 @@ impl LocalSink {
         })?;
         let file = Arc::new(file);
         let lock = ExclusiveLock::take(&file, locking).map_err(|error| {
-            // Empty, and in the way of the next attempt.
+            // The empty file would make the next attempt fail.
             drop(folder.remove(&partial));
             named(error)
         })?;
@@ -252,7 +251,8 @@ impl LocalSink {
         path.with_file_name(partial_name(path.file_name().unwrap_or_default()))
     }
 
-    /// Opens the unfinished file that a killed writer left, or the finished one that it continued.
+    /// Opens the file that a killed writer has left: the unfinished one, or the committed one that it still
+    /// wrote.
     pub(super) fn reopen(path: &Path) -> Result<Self> {
         let partial = Self::partial_path(path);
         if partial.symlink_metadata().is_ok() {
@@ -262,12 +262,12 @@ impl LocalSink {
         }
     }
 
-    /// Opens an unfinished file of any name, which will be renamed to `path`, in the same folder.
+    /// Opens an unfinished file with any name, which will be renamed to `path` in the same folder.
     pub(super) fn unfinished_at(partial: &Path, path: &Path) -> Result<Self> {
         Self::open(partial, path, false, Locking::Default)
     }
 
-    /// Opens a finished file for an edit, locked against all other programs.
+    /// Opens a committed file for an edit, with an exclusive lock.
     pub(super) fn editable(path: &Path, sync: Sync, locking: Locking) -> Result<Self> {
         Self::open(path, path, true, locking).map(|sink| sink.synced(sync))
     }
@@ -275,7 +275,7 @@ impl LocalSink {
     fn open(there: &Path, path: &Path, published: bool, locking: Locking) -> Result<Self> {
         let refused = |error: io::Error| cannot("open", &error).file(there.display());
         if there.parent() != path.parent() {
-            return Err(Error::invalid("an unfinished file in another folder").file(there.display()));
+            return Err(Error::invalid("the unfinished file is in another folder").file(there.display()));
         }
         let (folder, found) = Folder::of(there).map_err(refused)?;
         let file = Arc::new(folder.open_file(&found).map_err(refused)?);
@@ -308,7 +308,7 @@ impl LocalSink {
         self
     }
 
-    /// Opens a finished file that no program has open.
+    /// Opens a committed file that no other program has open.
     pub(super) fn adopt(path: &Path) -> Result<Self> {
         let path = &*output::target(path)?;
         let sink = Self::open(path, path, true, Locking::Default)?;
@@ -316,7 +316,7 @@ impl LocalSink {
         Ok(sink)
     }
 
-    /// Returns its size in bytes.
+    /// Returns the size of the file in bytes.
     pub(super) fn length(&self) -> Result<u64> {
         let metadata = self.file.metadata().map_err(|error| self.named(cannot("look at", &error)))?;
         Ok(metadata.len())
@@ -383,7 +383,7 @@ fn cannot(what: &str, error: &io::Error) -> Error {
     Error::new(kind, format!("cannot {what} the file: {error}")).caused_by(error)
 }
 
-/// Checks whether a file of this name may be created.
+/// Checks whether a file may be created at `path`.
 pub(super) fn may_create(path: &Path, replace: bool) -> Result<()> {
     let refused =
         |kind, message, code| Err(Error::new(kind, message).with_os_code(code).file(path.display()));
@@ -487,12 +487,13 @@ impl Sink for LocalSink {
         })?;
         self.published.store(true, Ordering::Release);
         drop(self.replaced.lock().unwrap_or_else(PoisonError::into_inner).take());
-        // Readers that open the file find the last commit, complete. Other writers stay out.
+        // From now on readers may open the file: they find the last commit. Other writers are still excluded.
         if let Some(lock) = &*self.lock.lock().unwrap_or_else(PoisonError::into_inner) {
             lock.share();
         }
         if self.sync != Sync::Never {
-            // Where folders cannot be synced, there is no better guarantee for the name.
+            // Some file systems cannot sync folders; then the new name is not guaranteed to survive a power
+            // failure.
             self.folder.sync();
         }
         Ok(())
@@ -524,7 +525,7 @@ impl Sink for LocalSink {
 pub struct MemorySink(RwLock<Vec<u8>>);
 
 impl MemorySink {
-    /// Returns a copy of its current bytes.
+    /// Returns a copy of the current bytes.
     #[must_use]
     pub fn bytes(&self) -> Vec<u8> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
@@ -533,13 +534,13 @@ impl MemorySink {
 
 impl Sink for MemorySink {
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
-        let too_large = || Error::limit("a file in memory larger than the address space");
+        let too_large = || Error::limit("the file in memory exceeds the address space");
         let start = usize::try_from(offset).map_err(|_| too_large())?;
         let end = start.checked_add(bytes.len()).ok_or_else(too_large)?;
         let mut all = self.0.write().unwrap_or_else(PoisonError::into_inner);
         if all.len() < end {
             let more = end - all.len();
-            all.try_reserve(more).map_err(|_| Error::limit("no memory for the file"))?;
+            all.try_reserve(more).map_err(|_| Error::limit("out of memory: cannot enlarge the file"))?;
             all.resize(end, 0);
         }
         all[start..end].copy_from_slice(bytes);
@@ -560,13 +561,13 @@ impl Sink for MemorySink {
     }
 
     fn cut(&self, size: u64) -> Result<()> {
-        let size = usize::try_from(size).map_err(|_| Error::limit("a file larger than the address space"))?;
+        let size = usize::try_from(size).map_err(|_| Error::limit("the file exceeds the address space"))?;
         self.0.write().unwrap_or_else(PoisonError::into_inner).truncate(size);
         Ok(())
     }
 
     fn publish(&self, size: u64) -> Result<()> {
-        let size = usize::try_from(size).map_err(|_| Error::limit("a file larger than the address space"))?;
+        let size = usize::try_from(size).map_err(|_| Error::limit("the file exceeds the address space"))?;
         let mut all = self.0.write().unwrap_or_else(PoisonError::into_inner);
         if all.len() < size {
             crate::room::resize(&mut all, size)?;

@@ -1,4 +1,4 @@
-//! Reading of a file that is being written: its structure is in memory, its data in the sink.
+//! Reading of a file that is being written. Its structure is in memory, its data are in the sink.
 
 use super::commit::freeze;
 use super::sink::Sink;
@@ -9,10 +9,10 @@ use std::fmt;
 use std::path::Path;
 use std::sync::{Arc, PoisonError};
 
-/// A snapshot of a file.
+/// Source that reads a snapshot of a file.
 pub(super) struct SnapshotSource {
     pub(super) sink: Arc<dyn Sink>,
-    /// Pieces of the file that are missing or different in the sink, in order.
+    /// Ranges of the file that are missing or different in the sink, as offset and bytes, in order of offset.
     pub(super) pieces: Vec<(u64, Vec<u8>)>,
     /// Size in bytes.
     pub(super) size: u64,
@@ -20,11 +20,11 @@ pub(super) struct SnapshotSource {
 
 impl fmt::Debug for SnapshotSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Picture").field("size", &self.size).finish_non_exhaustive()
+        f.debug_struct("SnapshotSource").field("size", &self.size).finish_non_exhaustive()
     }
 }
 
-/// Converts a length within a buffer.
+/// Converts a length; `usize::MAX` if it is too large.
 pub(super) fn narrow(length: u64) -> usize {
     usize::try_from(length).unwrap_or(usize::MAX)
 }
@@ -64,7 +64,8 @@ impl Source for SnapshotSource {
 /// A snapshot: the change count at which it was taken, the file, and the address of each object.
 pub(super) type Snapshot = (u64, File, Arc<[u64]>);
 
-/// A read of the current state, during which no freed space is used again: other threads may write and commit.
+/// A read of the current state. While it exists, freed space is not reused, so that other threads may write
+/// and commit.
 #[derive(Debug)]
 pub struct Reading(Writer, u64);
 
@@ -75,14 +76,15 @@ impl Drop for Reading {
 }
 
 impl Writer {
-    /// Begins a read of the current state. Take it before the snapshot, and keep it until the read has ended.
+    /// Begins a read of the current state. Call this before [`Writer::snapshot`], and keep the result until
+    /// the read has ended.
     #[must_use]
     pub fn reading(&self) -> Reading {
         Reading(self.clone(), self.0.space.read_begins())
     }
 
-    /// Returns the current state of the file, for reading. It is valid until something is written, or until the end of a
-    /// [`Reading`] that began before.
+    /// Returns the current state of the file for reading. It is valid until the next write, or, if a
+    /// [`Reading`] began before, until that is dropped.
     ///
     /// # Errors
     /// As [`Writer::flush`]; Unsupported if the sink cannot be read.
@@ -111,7 +113,7 @@ impl Writer {
             let frozen = freeze(&tree, false);
             self.0.heap.flush(&self.0.space, &*self.0.sink, self.0.edit.is_some())?;
             self.0.front_heap.flush(&self.0.space, &*self.0.sink, self.0.edit.is_some())?;
-            // After all allocated space: nothing else can be there.
+            // The structure is located after all allocated space, where it cannot overlap other data.
             let likely = self.0.space.end().next_multiple_of(8);
             let order = if self.0.edit.is_some() { tree.changed() } else { tree.all() };
             self.0.structure(&tree, &order, &frozen, likely, None, |_| {
@@ -127,7 +129,7 @@ impl Writer {
         let mut options = OpenOptions::default();
         let (mut path, mut located) = (None, None);
         if let Some(edit) = &self.0.edit {
-            // Other files are found from the folder of the edited one.
+            // Names of other files are relative to the folder of the edited file.
             path = edit.base.path().map(Path::to_owned);
             located = edit.base.located().map(Path::to_owned);
             options.index = crate::index::IndexOption::Never;

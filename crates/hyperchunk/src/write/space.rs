@@ -1,4 +1,4 @@
-//! Allocator of the file's bytes.
+//! Allocator of space in the file.
 
 pub(super) use super::free_list::Use;
 use super::free_list::{FreeList, FreeRanges};
@@ -6,41 +6,42 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Allocates the file's bytes. Nearly always this is one addition; freed space is used first.
+/// Allocator of space in the file. Freed space is used first; without any, an allocation is one atomic
+/// addition.
 #[derive(Debug)]
 pub(super) struct Space {
     next: AtomicU64,
     any_free: AtomicBool,
     free: Mutex<FreeList>,
-    /// The highest end of freed space: bytes from there on were never written.
+    /// Highest end of freed space; allocated bytes from there on were never written before.
     freed_end: AtomicU64,
     readers: Mutex<Readers>,
     /// Signalled when readers are admitted again.
     admitted: Condvar,
-    /// Free space that is used again since the last commit.
+    /// Freed space that was reused since the last commit.
     reused_since: Arc<Ranges>,
-    /// True to use freed space again.
+    /// True to reuse freed space.
     reused: bool,
-    /// True if nothing is freed any more.
+    /// True if no space is freed from now on.
     kept: AtomicBool,
-    /// The offset in the file of the first byte: alignments count from the start of the file.
+    /// File offset of address 0. Alignments are relative to the start of the file.
     base: u64,
-    /// Size of a page, if space is in pages.
+    /// Size of a page, if the file is paged.
     page: Option<u64>,
 }
 
-/// Reads in flight, which may refer to freed space and to structures that are replaced in place.
+/// Reads in progress, which may use freed space and structures that are replaced in place.
 #[derive(Debug, Default)]
 struct Readers {
-    /// Number of reads in flight by the number of commits that were done when they began.
+    /// Number of reads in progress, by the number of commits before they began.
     active: BTreeMap<u64, usize>,
-    /// Number of commits.
+    /// Number of commits by this writer.
     commits: u64,
-    /// True while none may begin.
+    /// True while no read may begin.
     excluded: bool,
 }
 
-/// Exclusion of readers, until it is dropped.
+/// Guard that excludes readers until it is dropped.
 #[derive(Debug)]
 pub(super) struct Exclusion<'a>(&'a Space);
 
@@ -51,7 +52,7 @@ impl Drop for Exclusion<'_> {
     }
 }
 
-/// Ranges of bytes that do not overlap, which threads share.
+/// Disjoint ranges of bytes, shared by threads.
 #[derive(Debug, Default)]
 pub(super) struct Ranges(Mutex<FreeRanges>);
 
@@ -60,18 +61,18 @@ impl Ranges {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns whether all bytes of a range are in.
+    /// Returns whether the ranges include all bytes of a range.
     pub(super) fn contain(&self, start: u64, length: u64) -> bool {
         self.list().contain(start, length)
     }
 
-    /// Removes all.
+    /// Removes all ranges.
     pub(super) fn clear(&self) {
         *self.list() = FreeRanges::default();
     }
 }
 
-/// State of the allocator, to which it can return.
+/// Saved state of the allocator.
 #[derive(Debug)]
 pub(super) struct SpaceState {
     next: u64,
@@ -96,8 +97,8 @@ impl Space {
         }
     }
 
-    /// Treats the space as pages of this size, as libhdf5's paged aggregation does: data and structure are in different
-    /// pages, a piece smaller than a page is in one, and others begin with one.
+    /// Divides the space into pages, as libhdf5's paged aggregation does: data and structure are in separate
+    /// pages, an allocation smaller than a page is within one page, and larger ones begin at a page.
     pub(super) fn in_pages(self, size: u64) -> Self {
         let end = self.end().next_multiple_of(size);
         self.next.store(end, Ordering::Release);
@@ -106,14 +107,14 @@ impl Space {
         Self { page: Some(size), ..self }
     }
 
-    /// Returns the size of its pages, if it has any.
+    /// Returns the size of a page, if the file is paged.
     pub(super) fn page(&self) -> Option<u64> {
         self.page
     }
 
-    /// Returns the next place that is at a multiple of `alignment` in the file.
-    fn aligned(&self, place: u64, alignment: u64) -> u64 {
-        (place + self.base).next_multiple_of(alignment) - self.base
+    /// Rounds an address up so that its file offset is a multiple of `alignment`.
+    fn aligned(&self, address: u64, alignment: u64) -> u64 {
+        (address + self.base).next_multiple_of(alignment) - self.base
     }
 
     /// Returns the current end of the file.
@@ -121,13 +122,13 @@ impl Space {
         self.next.load(Ordering::Acquire)
     }
 
-    /// Takes `length` bytes of data at a multiple of `alignment`. Returns their start, and the size of the gap
-    /// before them.
+    /// Allocates `length` bytes of data at a multiple of `alignment`. Returns their start, and the size of
+    /// the gap before them.
     pub(super) fn take(&self, length: u64, alignment: u64) -> (u64, u64) {
         self.take_for(Use::Data, length, alignment)
     }
 
-    /// Takes `length` bytes as [`Space::take`] does.
+    /// Allocates `length` bytes for a use, as [`Space::take`].
     pub(super) fn take_for(&self, kind: Use, length: u64, alignment: u64) -> (u64, u64) {
         let alignment = alignment.max(1);
         if self.page.is_some() {
@@ -169,8 +170,8 @@ impl Space {
         start
     }
 
-    /// Returns the free space that is used again since the last commit, which may be written to at once. Whoever
-    /// commits clears it.
+    /// Returns the freed space that was reused since the last commit. An edit may write to it directly. The
+    /// commit clears it.
     pub(super) fn reused_since_commit(&self) -> Arc<Ranges> {
         Arc::clone(&self.reused_since)
     }
@@ -179,28 +180,28 @@ impl Space {
         self.readers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns its state.
+    /// Returns the current state of the allocator.
     pub(super) fn state(&self) -> SpaceState {
         let free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         SpaceState { next: self.end(), free: free.clone() }
     }
 
-    /// Returns to an earlier state: what was taken and freed since was not.
+    /// Restores an earlier state: undoes all allocations and frees since.
     pub(super) fn restore(&self, state: SpaceState) {
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-        // Bytes up to here may have been written since.
+        // Bytes up to the current end may have been written in the meantime.
         self.freed_end.fetch_max(self.end(), Ordering::AcqRel);
         self.next.store(state.next, Ordering::Release);
         *free = state.free;
         self.any_free.store(free.has_any(), Ordering::Release);
     }
 
-    /// Frees nothing from now on: readers hold on to everything that was written.
+    /// Disables freeing, as readers may use all space that was ever written.
     pub(super) fn keep(&self) {
         self.kept.store(true, Ordering::Release);
     }
 
-    /// Returns whether nothing is freed any more.
+    /// Returns whether freeing is disabled.
     pub(super) fn is_kept(&self) -> bool {
         self.kept.load(Ordering::Acquire)
     }
@@ -210,12 +211,12 @@ impl Space {
         start >= self.freed_end.load(Ordering::Acquire)
     }
 
-    /// Takes `length` bytes at the end of the file.
+    /// Allocates `length` bytes at the end of the file.
     pub(super) fn take_at_end(&self, length: u64) -> u64 {
         self.next.fetch_add(length, Ordering::AcqRel)
     }
 
-    /// Gives back the last bytes of the file; `false` if they are not the last.
+    /// Undoes the allocation of the last bytes of the file; returns false if they are not the last.
     pub(super) fn undo(&self, start: u64, length: u64) -> bool {
         if self.page.is_some() {
             return false;
@@ -224,7 +225,7 @@ impl Space {
         self.next.compare_exchange(end, start, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
-    /// Frees bytes: at once or, if `committed`, after the next commit.
+    /// Frees bytes; if `committed`, after the next commit.
     pub(super) fn give_back(&self, start: u64, length: u64, committed: bool) {
         if length == 0 || !self.reused || self.is_kept() {
             return;
@@ -239,7 +240,7 @@ impl Space {
         }
     }
 
-    /// Moves the end of the file back to its last used byte: free bytes at its end are dropped.
+    /// Moves the end of the file back to the last used byte.
     pub(super) fn trim(&self) {
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((start, length)) = free.last().filter(|(start, length)| self.undo(*start, *length)) {
@@ -247,13 +248,14 @@ impl Space {
         }
     }
 
-    /// Called when a commit begins: returns the freed space that it will not use.
+    /// Returns the freed space that a commit no longer uses. Called when the commit begins.
     pub(super) fn commit_begins(&self) -> Vec<(u64, u64)> {
         std::mem::take(&mut self.free.lock().unwrap_or_else(PoisonError::into_inner).later)
     }
 
-    /// Records that a read begins: space that is freed from now on is not used again until it has ended and a commit
-    /// follows. Waits while readers are excluded. Returns the number of the read, for its end.
+    /// Records that a read begins. Space that is freed from now on is not reused before the read has ended
+    /// and a commit has followed. Waits while readers are excluded. Returns a number to be passed to
+    /// [`Space::read_ends`].
     pub(super) fn read_begins(&self) -> u64 {
         let mut readers = self.readers();
         while readers.excluded {
@@ -275,7 +277,7 @@ impl Space {
         }
     }
 
-    /// Keeps reads from beginning, unless one is in flight.
+    /// Prevents reads from beginning; returns `None` if one is in progress.
     pub(super) fn exclude_readers(&self) -> Option<Exclusion<'_>> {
         let mut readers = self.readers();
         if !readers.active.is_empty() {
@@ -290,7 +292,8 @@ impl Space {
         !self.readers().active.is_empty()
     }
 
-    /// Called when the commit is done: frees the space that was unused when it began, once no read refers to it.
+    /// Frees the space that was unused when a commit began, unless a read may still use it. Called when the
+    /// commit is complete.
     pub(super) fn committed(&self, unused: Vec<(u64, u64)>) {
         let (commits, oldest) = {
             let mut readers = self.readers();

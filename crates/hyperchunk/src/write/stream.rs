@@ -1,8 +1,8 @@
-//! Streaming of files to an object store while they are written: no seeking, no local copy, bounded memory.
+//! Streaming of files to an object store while they are written: without a local copy, in bounded memory.
 //!
-//! The object is divided into parts. A part is in memory until all of its bytes are written, or known to
-//! stay unwritten. Then it is sent, and cannot be changed any more. The first part stays until the end: the
-//! superblock is written last.
+//! The object is divided into parts. A part is kept in memory until all of its bytes are written, or declared
+//! to stay unwritten. Then it is sent, and can no longer be changed. The first part is sent last, as it has
+//! the superblock.
 
 use super::parts::{PartLayout, PartRange, WrittenRanges};
 use super::sink::Sink;
@@ -14,23 +14,23 @@ use std::time::{Duration, Instant};
 
 /// Interval at which waiting threads poll for an interrupt.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// Time limit for a deadlock: memory is full of incomplete parts, and none becomes complete.
+/// Time without writes after which a deadlock is reported: memory is full of incomplete parts.
 const DEADLOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A sink that sends parts of an object.
+/// A sink that sends a file as parts of an object.
 #[derive(Debug)]
 pub struct StreamSink {
     upload: Arc<dyn Upload>,
     name: String,
     cut: PartLayout,
-    /// Number of parts from the start that stay until the end.
+    /// Number of parts at the start that are kept in memory and sent last.
     kept: usize,
-    /// Maximum number of bytes of other parts in memory, unless two parts are larger.
+    /// Maximum number of bytes of other parts in memory, or the size of two parts if that is larger.
     most: usize,
-    /// Time to wait for bytes that other threads have to write.
+    /// Time to wait for other threads' writes before a deadlock is reported.
     hopeless: Duration,
     shared: Arc<SharedState>,
-    /// The process that writes it; a forked child does not.
+    /// Process that writes the object; a forked child must not.
     process: u32,
 }
 
@@ -43,12 +43,13 @@ struct SharedState {
 #[derive(Debug, Default)]
 struct State {
     parts: Vec<Part>,
-    /// Bytes of incomplete parts, without the ones that stay; `sending`: bytes of parts in flight.
+    /// Number of bytes of incomplete parts, without those that are sent last.
     filling: usize,
+    /// Number of bytes of parts that are being sent.
     sending: usize,
     /// Time of the last write.
     last: Option<Instant>,
-    /// The error because of which there will be no object.
+    /// Error of a failed upload: the object will not be created.
     failure: Option<Error>,
     stored: Option<Stored>,
     discarded: bool,
@@ -66,7 +67,7 @@ enum Part {
 struct Buffer {
     bytes: Vec<u8>,
     written: WrittenRanges,
-    /// True if its bytes were taken away to be sent.
+    /// True if the bytes have been moved to the upload.
     taken: bool,
 }
 
@@ -86,7 +87,7 @@ impl State {
         match &self.failure {
             Some(failure) => Err(failure.clone()),
             None if self.stored.is_some() => Err(Error::unsupported(
-                "the object is whole since the last flush: nothing can be added to it",
+                "the object has been completed by an earlier flush: nothing can be added to it",
             )),
             None => Ok(()),
         }
@@ -94,12 +95,12 @@ impl State {
 }
 
 impl SharedState {
-    /// Waits for a change.
+    /// Waits for a change of the state.
     fn wait<'a>(&'a self, state: MutexGuard<'a, State>) -> Result<MutexGuard<'a, State>> {
         let (state, waited) =
             self.changed.wait_timeout(state, POLL_INTERVAL).unwrap_or_else(PoisonError::into_inner);
         if waited.timed_out() {
-            // Released first: the interrupt callback may wait for a thread that waits for this lock.
+            // The lock is released first: the interrupt callback may wait for a thread that waits for it.
             drop(state);
             if interrupt::is_wanted() {
                 return Err(Error::new(ErrorKind::Io, "interrupted"));
@@ -111,8 +112,8 @@ impl SharedState {
 }
 
 impl StreamSink {
-    /// Creates a sink with parts of `part` bytes, `at_once` of them in memory; the first `kept` bytes stay
-    /// until the end.
+    /// Creates a sink with parts of `part` bytes, of which at most `at_once` are in memory. The parts with
+    /// the first `kept` bytes are sent last.
     pub fn new(upload: Arc<dyn Upload>, name: &str, part: u64, at_once: usize, kept: u64) -> Self {
         let cut = PartLayout::new(part);
         let first = usize::try_from(cut.first()).unwrap_or(usize::MAX);
@@ -134,7 +135,7 @@ impl StreamSink {
 
     fn gone(&self, number: usize) -> Error {
         let message = format!(
-            "this lies in part {} of the object, which has been sent: what is streamed to a store cannot be changed or read back",
+            "cannot change or read data of a streamed file that have been sent (in part {} of the object)",
             number + 1
         );
         Error::unsupported(message)
@@ -144,7 +145,7 @@ impl StreamSink {
     fn buffer(&self, number: usize, size: usize) -> Result<Arc<Mutex<Buffer>>> {
         if self.process != std::process::id() {
             return Err(Error::unsupported(
-                "the object is written by the process that this one was forked from",
+                "cannot write the object: the parent process, from which this one was forked, writes it",
             ));
         }
         let mut state = self.state();
@@ -159,8 +160,8 @@ impl StreamSink {
             let stays = number < self.kept;
             let most = self.most.max(2 * size);
             let room = stays || state.filling + state.sending + size <= most;
-            // Other parts may lack bytes that come only after this part's, so the first unsent part always
-            // gets memory.
+            // Other parts may wait for bytes that are written after this part's, so the first unsent part
+            // always gets memory.
             let first = !room && state.sending == 0 && {
                 let begun = state.parts.iter().skip(self.kept);
                 begun.take_while(|part| matches!(part, Part::Sent)).count() + self.kept >= number
@@ -169,7 +170,7 @@ impl StreamSink {
                 let mut bytes = Vec::new();
                 bytes
                     .try_reserve_exact(size)
-                    .map_err(|_| Error::limit("no memory for a part of the object"))?;
+                    .map_err(|_| Error::limit("out of memory: cannot allocate a part"))?;
                 bytes.resize(size, 0);
                 let buffer = Buffer { bytes, written: WrittenRanges::default(), taken: false };
                 let buffer = Arc::new(Mutex::new(buffer));
@@ -182,8 +183,8 @@ impl StreamSink {
             let quiet = state.last.unwrap_or(started).max(started).elapsed();
             if state.sending == 0 && quiet > self.hopeless {
                 let message = format!(
-                    "{} MiB of the object wait in memory for bytes before them that nobody writes: data that are streamed to \
-                     a store are to be written about in the order in which they lie in the file",
+                    "{} MiB of the object wait in memory for bytes before them that are not written: write data that are \
+                     streamed to a store about in the order of the file",
                     state.filling >> 20
                 );
                 return Err(Error::unsupported(message));
@@ -192,7 +193,7 @@ impl StreamSink {
         }
     }
 
-    /// Writes some bytes of a part, or, with `None`, declares that they stay unwritten.
+    /// Writes bytes of a part, or, with `None`, declares that they stay unwritten.
     fn fill(&self, piece: &PartRange, bytes: Option<&[u8]>) -> Result<()> {
         let buffer = self.buffer(piece.number, piece.size)?;
         let whole = {
@@ -214,7 +215,7 @@ impl StreamSink {
         Ok(())
     }
 
-    /// Sends the first `length` bytes of a part; unwritten ones are zeros.
+    /// Sends the first `length` bytes of a part; unwritten bytes are zeros.
     fn send(&self, number: usize, size: usize, length: usize) {
         let bytes = {
             let mut state = self.state();
@@ -244,7 +245,7 @@ impl StreamSink {
         self.upload.send(number, bytes, Box::new(done));
     }
 
-    /// Waits until no part is in flight.
+    /// Waits until no part is being sent.
     fn settle(&self) -> Result<()> {
         let mut state = self.state();
         while state.sending > 0 && state.failure.is_none() {
@@ -256,7 +257,7 @@ impl StreamSink {
     fn finish(&self, size: u64) -> Result<Stored> {
         let pieces = self.cut.pieces(0, size)?;
         let (kept, others) = pieces.split_at(self.kept.min(pieces.len()));
-        // Parts in memory are sent first, to make room for parts that were never written to.
+        // Parts in memory are sent first, to free memory for parts that were never written.
         for absent in [false, true] {
             for piece in others {
                 let is_absent = matches!(self.state().part(piece.number), Part::Absent);
@@ -321,7 +322,7 @@ impl Sink for StreamSink {
     }
 
     fn data_ended(&self, end: u64) -> Result<()> {
-        // Incomplete parts are sent to make room for the structure.
+        // Sends incomplete parts, to free memory for the structure.
         for piece in self.cut.pieces(0, end)? {
             let filling = matches!(self.state().part(piece.number), Part::Filling(_));
             if filling && piece.number >= self.kept && piece.range.end == piece.size {
@@ -357,7 +358,7 @@ impl Sink for StreamSink {
         if state.stored.is_some() || std::mem::replace(&mut state.discarded, true) {
             return Ok(());
         }
-        state.failure.get_or_insert(Error::invalid("the object was given up"));
+        state.failure.get_or_insert(Error::invalid("the object was discarded"));
         state.parts = Vec::new();
         drop(state);
         if self.process == std::process::id() {
@@ -377,7 +378,7 @@ impl Sink for StreamSink {
 
 impl Drop for StreamSink {
     fn drop(&mut self) {
-        // An incomplete object must not exist.
+        // An incomplete upload is cancelled.
         drop(self.discard());
     }
 }

@@ -1,10 +1,11 @@
-//! Writing for concurrent readers (SWMR): stock readers hold on to the addresses of object headers and chunk indexes, so
-//! a flush updates these in place, in an order in which each state of the file can be read.
+//! Writing for concurrent readers (SWMR). Readers of libhdf5 keep the addresses of object headers and chunk
+//! indexes, so a flush updates these in place, in an order in which each intermediate state of the file can
+//! be read.
 //!
-//! `begin_swmr` commits the file with the marks of a SWMR writer. From then on nothing that was written is freed, and a
-//! flush writes, for each changed dataset: chunks (always to new places), new and changed blocks of the chunk index from
-//! the leaves upwards, then the object header with extent and address of the index. Each is one write, with a checksum.
-//! Closing the file commits it as usual, without the marks.
+//! `begin_swmr` commits the file with the flags of a SWMR writer. From then on no space is freed, and a flush
+//! writes for each changed dataset: chunks (always to new addresses), new and changed blocks of the chunk
+//! index from the leaves upwards, then the object header with extent and address of the index. Each is one
+//! write, with a checksum. Closing the file commits it as usual, without the flags.
 //!
 //! Source: *RFC: SWMR Requirements and Use Cases*; specification §II.A, §IV.A.1.b, §VII.C and D.
 
@@ -31,7 +32,7 @@ pub(super) struct Swmr {
     datasets: Vec<Followed>,
 }
 
-/// Dataset whose structure stays in place.
+/// A dataset whose structure is updated in place.
 #[derive(Debug)]
 struct Followed {
     id: NodeId,
@@ -41,23 +42,24 @@ struct Followed {
     dims: Vec<u64>,
 }
 
-/// Chunk index in place.
+/// A chunk index that is updated in place.
 #[derive(Debug)]
 struct Index {
     kind: Kind,
     places: ArrayPlaces,
-    /// Checksum of each part, by its address.
+    /// Checksum of each block that was written, by address.
     written: HashMap<u64, u32>,
 }
 
 impl Writer {
-    /// Begins SWMR mode: readers of libhdf5 and Hyperchunk that opened the file for it see, after a refresh, what was
-    /// flushed. Objects and attributes that are made from now on are in the file when it is closed.
+    /// Begins SWMR mode. Readers of libhdf5 and Hyperchunk that open the file for SWMR see flushed data after
+    /// a refresh. Objects and attributes that are created from now on are added to the file when it is
+    /// closed.
     ///
     /// # Errors
-    /// Unsupported unless it is a new local file in a format of HDF5 1.10 or later (`oldest`), and for datasets that
-    /// cannot grow in place: with two or more unlimited dimensions, sequences, or references to them; as
-    /// [`Writer::flush`].
+    /// Unsupported unless the file is a new local file in a format of HDF5 1.10 or later (`oldest`), and for
+    /// datasets that cannot grow in place: those with two or more unlimited dimensions, with variable-length
+    /// elements, or to which references point; as [`Writer::flush`].
     pub fn begin_swmr(&self) -> Result<()> {
         let _in_use = self.0.open()?;
         let mut last = self.0.commits();
@@ -105,7 +107,7 @@ impl Inner {
             return refuse("a file for releases before HDF5 1.10");
         }
         if self.sink.kept().is_some() || companion || self.front_start().is_some() || self.options.lasting {
-            return refuse("one that is streamed, in memory, in pages, or of two formats");
+            return refuse("one that is streamed, in memory, paged, or in two formats");
         }
         let tree = self.tree();
         for id in tree.reachable() {
@@ -122,13 +124,13 @@ impl Inner {
         Ok(())
     }
 
-    /// Returns the reason why a dataset cannot be followed.
+    /// Returns the reason why a dataset cannot be updated in place; `None` if it can.
     fn refusal(&self, dataset: &DatasetNode) -> Option<&'static str> {
         let Data::Chunked(chunks) = &dataset.data else { return None };
         let Dataspace::Simple { dims, max } = dataset.dataspace() else { return None };
         let kind = self.index_kind(dataset, &dims, &max, &chunks.dims);
         match kind {
-            _ if dataset.has_vlen => Some("a chunked dataset of sequences or strings of any length"),
+            _ if dataset.has_vlen => Some("a chunked dataset of variable-length sequences or strings"),
             Kind::BTreeV1 | Kind::BTreeV2 => Some(
                 "a dataset with two or more unlimited dimensions, or more chunks than an array of them can have",
             ),
@@ -141,7 +143,8 @@ impl Inner {
         chunk_index::choose(dims, max, chunk, !dataset.pipeline.is_empty(), false, oldest)
     }
 
-    /// Allocates contiguous datasets: libhdf5's readers refuse one beyond the end that the file had when they opened it.
+    /// Allocates contiguous datasets. Readers of libhdf5 refuse data past the end that the file had when they
+    /// opened it.
     fn place_contiguous(&self) -> Result<()> {
         let tree = self.tree();
         for id in tree.reachable() {
@@ -154,7 +157,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Records where a commit put the datasets.
+    /// Records the addresses at which a commit has stored the datasets.
     fn follow(&self, structure: &Structure) -> Result<Swmr> {
         let tree = self.tree();
         let mut datasets = Vec::new();
@@ -178,7 +181,7 @@ impl Inner {
         Ok(Swmr { root: structure.root, extension: structure.extension, datasets })
     }
 
-    /// Shows readers in SWMR mode what was written.
+    /// Makes written data visible to SWMR readers.
     pub(super) fn flush_swmr(&self) -> Result<()> {
         self.flush_waiting()?;
         let mut swmr = self.swmr();
@@ -209,7 +212,7 @@ impl Inner {
         let dims = frozen.dataspace.dims();
         if followed.dims.iter().zip(dims).any(|(before, now)| now < before) {
             return Err(Error::unsupported(
-                "cannot flush the dataset in SWMR mode: expected an extent that grows, got a smaller one",
+                "cannot flush the dataset in SWMR mode: its extent may only grow, but has become smaller",
             ));
         }
         let layout = match (&dataset.data, &mut followed.index, &frozen.dataspace) {
@@ -258,7 +261,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Ends SWMR mode before the last commit: returns whether the file was in it.
+    /// Ends SWMR mode, before the last commit; returns whether the file was in SWMR mode.
     pub(super) fn end_swmr(&self) -> Result<bool> {
         if self.swmr().is_none() {
             return Ok(false);

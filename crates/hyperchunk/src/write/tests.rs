@@ -165,7 +165,7 @@ fn chunks_are_written_as_they_are() {
     let many: [DirectChunk<'_>; 2] = [(&[4, 0], &plain, 3), (&[4, 3], &plain, 3)];
     dataset.write_chunks(&many).unwrap();
     for (offset, problem) in [
-        (&[0][..], "2 dimensions"),
+        (&[0][..], "expected 2 numbers"),
         (&[1, 0], "multiples of 4"),
         (&[0, 4], "multiples of 3"),
         (&[8, 0], "beyond the extent of 7"),
@@ -240,11 +240,11 @@ fn runs_of_chunks_are_one_write() {
     dataset.write_chunk_run(&twice).unwrap();
     dataset.write_chunk_run(&ChunkRun { offsets: &[], data: b"", sizes: None, masks: None }).unwrap();
     for (run, problem) in [
-        (ChunkRun { offsets: &offsets[..3], ..run }, "3 numbers for offsets of 2 dimensions"),
-        (ChunkRun { masks: Some(&[0; 3]), ..run }, "masks for another number"),
+        (ChunkRun { offsets: &offsets[..3], ..run }, "3 numbers, expected a multiple of 2"),
+        (ChunkRun { masks: Some(&[0; 3]), ..run }, "`masks` must have 4 values"),
         (ChunkRun { data: &data[1..], ..run }, "need `sizes`"),
-        (ChunkRun { sizes: Some(&[48, 48, 48, 49]), ..run }, "more together"),
-        (ChunkRun { sizes: Some(&[48, 48, 48, 47]), ..run }, "1 bytes behind"),
+        (ChunkRun { sizes: Some(&[48, 48, 48, 49]), ..run }, "less than all chunks together"),
+        (ChunkRun { sizes: Some(&[48, 48, 48, 47]), ..run }, "1 bytes after the last chunk"),
         (ChunkRun { sizes: Some(&[96, 96, 0, 0]), ..run }, "without bytes"),
         (ChunkRun { offsets: &[0, 0, 0, 3, 4, 0, 8, 3], ..run }, "beyond the extent"),
     ] {

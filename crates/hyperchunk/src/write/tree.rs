@@ -1,4 +1,4 @@
-//! Object tree of a new file, in memory.
+//! Tree of a file's objects in memory.
 
 use super::chunks::Data;
 use super::edit::{BaseObject, Replaced};
@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
-/// An object of a file that is being written.
+/// Number of an object of a file that is open for writing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NodeId(pub(super) usize);
 
@@ -25,20 +25,20 @@ impl NodeId {
 pub enum NewLink {
     /// An object of this file.
     Hard(NodeId),
-    /// A path of this file.
+    /// A path in this file.
     Soft(Name),
-    /// A path of another file.
+    /// A path in another file.
     External {
-        /// The file.
+        /// Name of the file.
         file: Name,
-        /// The path in it.
+        /// Path in the file.
         path: Name,
     },
     /// A user-defined link, which only its application can follow.
     User {
-        /// The application's class of links, 65 to 255.
+        /// Class of the link, 65 to 255, which the application has registered.
         class: u8,
-        /// Its data.
+        /// Data for the application.
         data: Vec<u8>,
     },
 }
@@ -52,23 +52,24 @@ pub(super) struct Tree {
 pub(super) struct Node {
     pub(super) kind: NodeKind,
     pub(super) attributes: BTreeMap<Name, Attribute>,
-    /// The creation order of the next attribute.
+    /// Creation order of the next attribute.
     pub(super) next_attribute: u32,
     pub(super) track_order: bool,
     pub(super) comment: Option<Name>,
-    /// Its creation time, if that is stored: seconds since 1970.
+    /// Creation time in seconds since 1970, if times are stored.
     pub(super) made: Option<u32>,
-    /// The promised address of its header.
+    /// Fixed address of the header.
     pub(super) pinned: Option<u64>,
-    /// Number of hard links to it.
+    /// Number of hard links to the object.
     pub(super) links: u32,
-    /// True if the next commit of an edit must encode it.
+    /// True if the next commit of an edit must encode the object.
     pub(super) dirty: bool,
-    /// The object before the edit; `None` for new ones.
+    /// State of the object before the edit; `None` for new objects.
     pub(super) base: Option<BaseObject>,
-    /// Address and size in bytes of its structures that are replaced when it is encoded again, in an edit.
+    /// Address and size in bytes of the structures that are replaced when the object is encoded again, in an
+    /// edit.
     pub(super) blocks: Vec<(u64, u64)>,
-    /// True once a commit of an edit removed it.
+    /// True once a commit of an edit has removed the object.
     pub(super) removed: bool,
 }
 
@@ -77,7 +78,7 @@ pub(super) enum NodeKind {
     Group(GroupNode),
     Dataset(Arc<DatasetNode>),
     Datatype(Datatype),
-    /// An object of the edited file that was not read yet.
+    /// An object of the edited file that has not been loaded yet.
     Unread {
         address: u64,
     },
@@ -91,7 +92,7 @@ pub(super) enum NodeKind {
 #[derive(Debug, Default)]
 pub(super) struct GroupNode {
     pub(super) links: BTreeMap<Name, GroupLink>,
-    /// The creation order of the next link.
+    /// Creation order of the next link.
     pub(super) next: i64,
 }
 
@@ -101,10 +102,10 @@ pub(super) struct GroupLink {
     pub(super) target: NewLink,
 }
 
-/// A dataset: everything but its data and its extent is fixed at its creation.
+/// A dataset. Everything except data and extent is fixed at its creation.
 #[derive(Debug)]
 pub(super) struct DatasetNode {
-    /// Its object id; known when it is in the tree.
+    /// Object number, set when the dataset is added to the tree.
     pub(super) id: OnceLock<NodeId>,
     pub(super) datatype: Datatype,
     pub(super) committed: Option<u64>,
@@ -114,13 +115,13 @@ pub(super) struct DatasetNode {
     pub(super) pipeline: Pipeline,
     pub(super) fill: FillValue,
     pub(super) data: Data,
-    /// The oldest release that can read it.
+    /// Oldest release of HDF5 that can read the dataset.
     pub(super) needs: LibVersion,
-    /// True if chunks that reach beyond the extent skip the filters.
+    /// True if chunks that extend past the dataset's extent are not filtered.
     pub(super) edge_chunks_unfiltered: bool,
-    /// True if it is of an edited file, whose fill value message stays.
+    /// True if the dataset is in an edited file, where its fill value message is kept.
     pub(super) is_edited: bool,
-    /// True if its layout or extent changed since the last commit of an edit.
+    /// True if layout or extent have changed since the last commit of an edit.
     pub(super) touched: AtomicBool,
 }
 
@@ -129,12 +130,12 @@ impl DatasetNode {
         self.dataspace.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Returns the oldest release that it is written for.
+    /// Returns the oldest release for whose format the dataset is written; `asked` is the requested one.
     pub(super) fn oldest(&self, asked: LibVersion) -> LibVersion {
         asked.max(self.needs)
     }
 
-    /// Returns whether it has chunks that releases before 2.0 cannot read.
+    /// Returns whether the chunks are so large that releases before 2.0 cannot read them.
     pub(super) fn large(&self) -> bool {
         matches!(&self.data, Data::Chunked(chunks) if u32::try_from(chunks.bytes).is_err())
     }
@@ -143,17 +144,17 @@ impl DatasetNode {
         self.id.get().copied().unwrap_or(NodeId::ROOT)
     }
 
-    /// Records that its layout or extent changes.
+    /// Records a change of layout or extent.
     pub(super) fn touch(&self) {
         self.touched.store(true, Ordering::Release);
     }
 
-    /// Refuses to change elements whose encoding is not kept.
+    /// Checks that elements can be written: unfiltered edge chunks are not supported.
     pub(super) fn check_writable(&self) -> Result<()> {
         if self.edge_chunks_unfiltered {
             return Err(Error::unsupported(
-                "cannot write to the dataset: its chunks at the edge skip the filters; `hyperchunk pack` makes a file \
-                 that can be edited",
+                "cannot write to the dataset: its edge chunks are not filtered; `hyperchunk pack` makes a file that can \
+                 be edited",
             ));
         }
         Ok(())
@@ -184,14 +185,14 @@ impl Node {
 }
 
 impl Node {
-    /// Returns the extents of the structures of the file that the next commit of an edit replaces.
+    /// Returns address and size of the structures that the next commit of an edit replaces.
     pub(super) fn replaced_extents(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let touched =
             matches!(&self.kind, NodeKind::Dataset(dataset) if dataset.touched.load(Ordering::Acquire));
         self.base.iter().flat_map(move |base| base.replaced_extents(base.replaced(touched)))
     }
 
-    /// Marks a part that the next commit re-encodes.
+    /// Marks a part of the object that the next commit must encode again.
     pub(super) fn replace(&mut self, mark: impl FnOnce(&mut Replaced)) {
         self.dirty = true;
         if let Some(base) = &mut self.base {
@@ -201,7 +202,7 @@ impl Node {
 }
 
 impl Node {
-    /// Returns the address of the committed datatype of its elements.
+    /// Returns the address of the committed datatype of a dataset.
     fn dataset_type(&self) -> Option<u64> {
         match &self.kind {
             NodeKind::Dataset(dataset) => dataset.committed,
@@ -209,7 +210,7 @@ impl Node {
         }
     }
 
-    /// Returns the addresses of the committed datatypes of its attributes.
+    /// Returns the addresses of the attributes' committed datatypes.
     fn attribute_types(&self) -> impl Iterator<Item = u64> + '_ {
         self.attributes.values().filter_map(|attribute| attribute.committed)
     }
@@ -218,8 +219,8 @@ impl Node {
         self.attribute_types().chain(self.dataset_type())
     }
 
-    /// Returns the number of links that its header has: each use of a committed datatype, which [`Tree::uses`] counts,
-    /// is a link to it.
+    /// Returns the link count of the header. It includes the uses of a committed datatype, which
+    /// [`Tree::uses`] counts.
     pub(super) fn stored_links(&self, uses: &HashMap<u64, i64>) -> u32 {
         let uses = self.pinned.and_then(|address| uses.get(&address)).copied().unwrap_or(0);
         let links = i64::from(self.links).saturating_add(uses).clamp(0, u32::MAX.into());
@@ -235,38 +236,38 @@ impl Tree {
     }
 
     pub(super) fn node(&self, id: NodeId) -> Result<&Node> {
-        self.nodes.get(id.0).ok_or_else(|| Error::invalid("an object of another file"))
+        self.nodes.get(id.0).ok_or_else(|| Error::invalid("the object belongs to another file"))
     }
 
     pub(super) fn node_mut(&mut self, id: NodeId) -> Result<&mut Node> {
-        self.nodes.get_mut(id.0).ok_or_else(|| Error::invalid("an object of another file"))
+        self.nodes.get_mut(id.0).ok_or_else(|| Error::invalid("the object belongs to another file"))
     }
 
     pub(super) fn group(&self, id: NodeId) -> Result<&GroupNode> {
         match &self.node(id)?.kind {
             NodeKind::Group(group) => Ok(group),
-            _ => Err(Error::invalid("not a group")),
+            _ => Err(Error::invalid("the object is not a group")),
         }
     }
 
-    /// Returns a group, which is about to change.
+    /// Returns a group to be changed, and marks it as changed.
     fn group_mut(&mut self, id: NodeId) -> Result<&mut GroupNode> {
         let node = self.node_mut(id)?;
         node.replace(|replaced| replaced.content = true);
         match &mut node.kind {
             NodeKind::Group(group) => Ok(group),
-            _ => Err(Error::invalid("not a group")),
+            _ => Err(Error::invalid("the object is not a group")),
         }
     }
 
     pub(super) fn dataset(&self, id: NodeId) -> Result<&Arc<DatasetNode>> {
         match &self.node(id)?.kind {
             NodeKind::Dataset(dataset) => Ok(dataset),
-            _ => Err(Error::invalid("not a dataset")),
+            _ => Err(Error::invalid("the object is not a dataset")),
         }
     }
 
-    /// Adds an object without a name.
+    /// Adds an object without a link.
     pub(super) fn add(&mut self, node: Node) -> NodeId {
         self.nodes.push(node);
         NodeId(self.nodes.len() - 1)
@@ -285,7 +286,8 @@ impl Tree {
         self.check_new_name(parent, name)?;
         if let NewLink::Hard(id) = target {
             let node = self.node_mut(id)?;
-            node.links = node.links.checked_add(1).ok_or_else(|| Error::limit("2^32 links to one object"))?;
+            let too_many = || Error::limit("too many links to one object");
+            node.links = node.links.checked_add(1).ok_or_else(too_many)?;
             node.dirty = true;
         }
         let group = self.group_mut(parent)?;
@@ -308,14 +310,14 @@ impl Tree {
         Ok(())
     }
 
-    /// Removes the last link, as if it had never been made.
+    /// Removes the link that was created last, and restores the creation order.
     pub(super) fn unlink_last(&mut self, parent: NodeId, name: &[u8]) -> Result<()> {
         self.unlink(parent, name)?;
         self.group_mut(parent)?.next -= 1;
         Ok(())
     }
 
-    /// Restores a removed link in its old place.
+    /// Restores a removed link with its creation order.
     pub(super) fn link_again(&mut self, parent: NodeId, name: Name, link: GroupLink) -> Result<()> {
         if let NewLink::Hard(id) = link.target {
             let node = self.node_mut(id)?;
@@ -326,7 +328,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Redirects all links from one object to another, which takes over its attributes.
+    /// Redirects all links from one object to another, and moves its attributes to that.
     pub(super) fn supplant(&mut self, old: NodeId, new: NodeId) -> Result<()> {
         let node = self.node_mut(old)?;
         let attributes = std::mem::take(&mut node.attributes);
@@ -345,16 +347,17 @@ impl Tree {
         Ok(())
     }
 
-    /// Sets an attribute; one of the same name keeps its place in the order of creation.
+    /// Sets an attribute. The creation order of an existing one stays the same.
     pub(super) fn set_attribute(&mut self, id: NodeId, mut attribute: Attribute) -> Result<()> {
         if attribute.name.as_bytes().is_empty() {
-            return Err(Error::invalid("an attribute without a name"));
+            return Err(Error::invalid("the attribute has no name"));
         }
         check_name(attribute.name.as_bytes())?;
         let size =
             attribute.dataspace.elements().and_then(|count| count.checked_mul(attribute.datatype.size));
         if size != Some(attribute.data.len() as u64) {
-            let message = format!("{} bytes for attribute {}", attribute.data.len(), attribute.name);
+            let got = attribute.data.len();
+            let message = format!("{got} bytes for attribute {} do not match its datatype", attribute.name);
             return Err(Error::invalid(message));
         }
         let node = self.node_mut(id)?;
@@ -371,12 +374,12 @@ impl Tree {
         Ok(())
     }
 
-    /// Returns all objects, including unlinked ones.
+    /// Returns all objects, including those without links.
     pub(super) fn all(&self) -> Vec<NodeId> {
         (0..self.nodes.len()).map(NodeId).collect()
     }
 
-    /// Returns the objects that differ from the last commit of an edit.
+    /// Returns the objects that have changed since the last commit of an edit.
     pub(super) fn changed(&self) -> Vec<NodeId> {
         let differs = |node: &Node| {
             let touched =
@@ -387,14 +390,15 @@ impl Tree {
         all.filter(|(_, node)| differs(node)).map(|(number, _)| NodeId(number)).collect()
     }
 
-    /// Records that the committed datatype at an address gets another use, which its header counts.
+    /// Records another use of the committed datatype at an address, as its header counts the uses.
     pub(super) fn use_datatype(&mut self, address: Option<u64>) {
         let used = |node: &&mut Node| address.is_some() && node.pinned == address;
         self.nodes.iter_mut().filter(used).for_each(|node| node.dirty = true);
     }
 
-    /// Counts, for each committed datatype by its address, the uses by these objects and their attributes. In an
-    /// edit, these are the uses since its start, which may be fewer than before: the file's counts have the others.
+    /// Counts the uses of each committed datatype, by its address, in objects and their attributes. In an
+    /// edit, the counts are changes since its start, and may be negative; the headers in the file have the
+    /// original counts.
     pub(super) fn uses(&self, order: &[NodeId]) -> HashMap<u64, i64> {
         let mut uses: HashMap<u64, i64> = HashMap::new();
         let mut count = |address: u64, change: i64| *uses.entry(address).or_default() += change;
@@ -415,7 +419,7 @@ impl Tree {
         uses
     }
 
-    /// Returns a path to an object, for messages.
+    /// Returns a path to an object for messages.
     pub(super) fn node_path(&self, wanted: NodeId) -> String {
         for id in self.reachable() {
             let Some(Node { kind: NodeKind::Group(group), .. }) = self.nodes.get(id.0) else { continue };
@@ -429,8 +433,8 @@ impl Tree {
         "/".to_owned()
     }
 
-    /// Returns all objects that are reachable by hard links from the root, level by level; then the committed datatypes
-    /// that these use, and that no link leads to any more.
+    /// Returns all objects that are reachable from the root by hard links, in breadth-first order; then the
+    /// committed datatypes without links that these objects use.
     pub(super) fn reachable(&self) -> Vec<NodeId> {
         let mut seen = vec![false; self.nodes.len()];
         let mut order = vec![NodeId::ROOT];
@@ -461,7 +465,7 @@ impl Tree {
 }
 
 impl GroupNode {
-    /// Returns its links in their stored form, by name.
+    /// Returns the links in their stored form, sorted by name.
     pub(super) fn stored(&self, track_order: bool, address: impl Fn(NodeId) -> u64) -> Vec<Link> {
         let link = |(name, link): (&Name, &GroupLink)| Link {
             name: name.clone(),
@@ -480,24 +484,24 @@ impl GroupNode {
     }
 }
 
-/// Returns ASCII where that is enough: old programs know no other.
+/// Returns the character set of a name: ASCII if possible, since old programs support no other.
 fn charset(name: &Name) -> CharacterSet {
     if name.as_bytes().is_ascii() { CharacterSet::Ascii } else { CharacterSet::Utf8 }
 }
 
 fn check_name(name: &[u8]) -> Result<()> {
     if name.contains(&0) {
-        return Err(Error::invalid("a name with a NUL in it"));
+        return Err(Error::invalid("the name has a NUL in it"));
     }
     if name.len() > usize::from(u16::MAX) - 1024 {
-        return Err(Error::limit(format!("a name of {} bytes", name.len())));
+        return Err(Error::limit(format!("the name is too long: {} bytes", name.len())));
     }
     Ok(())
 }
 
 fn check_link_name(name: &[u8]) -> Result<()> {
     if name.is_empty() || name == b"." || name.contains(&b'/') {
-        return Err(Error::invalid(format!("{:?} cannot be the name of a link", Name::from(name))));
+        return Err(Error::invalid(format!("invalid name of a link: {:?}", Name::from(name))));
     }
     check_name(name)
 }

@@ -1,4 +1,4 @@
-//! Writer of a new file.
+//! Writer of a file.
 
 use super::chunks::{Data, NewChunk};
 use super::commit_mark::{CommitMark, ReplacedMark};
@@ -30,14 +30,14 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-/// The start of the data; the bytes before are reserved for the superblock.
+/// Offset at which data begin; the bytes before are reserved for the superblock.
 const DATA_OFFSET: u64 = 2048;
-/// Number of bytes of a streamed file for headers at promised addresses.
+/// Number of bytes reserved in a streamed file for object headers with fixed addresses.
 const RESERVED_HEADER_BYTES: u64 = 64 << 10;
 /// Maximum size of data in a file, in bytes.
 pub(super) const MAX_DATA_BYTES: u64 = 1 << 62;
 
-/// A file that is being written. Cheap to clone; all clones may be used from many threads at once.
+/// A file that is open for writing. Cheap to clone; all clones may be used by several threads at once.
 ///
 /// ```no_run
 /// use hyperchunk::model::{ByteOrder, Dataspace, Datatype};
@@ -58,48 +58,48 @@ pub struct Writer(pub(super) Arc<Inner>);
 
 #[derive(Debug)]
 pub(super) struct Inner {
-    /// The sink of HDF5's bytes, which follow the user block.
+    /// Sink whose offset 0 is the superblock: it adds the size of the user block.
     pub(super) sink: Arc<dyn Sink>,
-    /// The sink of all bytes.
+    /// Sink of the whole file, user block included.
     pub(super) file: Arc<dyn Sink>,
-    /// The other format of the file, if it has one.
+    /// Second format of the file, if it has one.
     pub(super) companion: RwLock<Option<Arc<dyn Companion>>>,
     pub(super) options: CreateOptions,
     pub(super) threads: usize,
     pub(super) space: Space,
     pub(super) tree: RwLock<Tree>,
     pub(super) heap: Heap,
-    /// The range reserved for headers at promised addresses; `None` if they may be anywhere.
+    /// Remaining range reserved for object headers with fixed addresses; `None` if they may be anywhere.
     pub(super) promised: Mutex<Option<Range<u64>>>,
     /// Size in bytes of the partially written chunks in memory.
     pub(super) waiting_bytes: AtomicUsize,
     pub(super) gate: Gate,
-    /// True if the sink could not be discarded.
+    /// True if discarding the sink failed and must be repeated.
     pub(super) left: AtomicBool,
-    /// Number of changes.
+    /// Number of changes since the file was opened.
     pub(super) changes: AtomicU64,
-    /// The last snapshot of the file, and its change count.
+    /// Last snapshot of the file, and the number of changes at that time.
     pub(super) snapshot: Mutex<Option<Snapshot>>,
-    /// The free range of the first page, if structure goes there.
+    /// Free range of the first page, if structure is stored there.
     pub(super) front: Mutex<Option<Range<u64>>>,
-    /// Sequences and strings of attributes, if they go into the first page.
+    /// Heap for sequences and strings of attributes, if they are stored in the first page.
     pub(super) front_heap: Heap,
     /// Start and length of the last commit's structure; freed once another commit is durable.
     pub(super) former: Mutex<Option<(u64, u64)>>,
-    /// The ends of the longest and of the last commit, if space is used again.
+    /// Ends of the longest and of the last commit, if freed space is reused.
     pub(super) ends: Mutex<Option<(u64, u64)>>,
-    /// Checksums of the superblocks of all commits, where readers tell commits apart by them.
+    /// Checksums of the superblocks of all commits, if readers distinguish commits by them.
     pub(super) superblocks: Mutex<HashSet<u32>>,
-    /// Held during a commit; the change count of the last one.
+    /// Lock held during a commit, with the number of changes at the last commit.
     pub(super) committing: Mutex<Option<u64>>,
     pub(super) journal: Option<Journal>,
-    /// The structure that stays in place, in SWMR mode.
+    /// State of SWMR mode, in which structure keeps its addresses.
     pub(super) swmr: Mutex<Option<Swmr>>,
-    /// The file before its edit, if it is edited.
+    /// State of an edit, if an existing file is edited.
     pub(super) edit: Option<Edit>,
-    /// Contents that needed a newer format than requested.
+    /// Notices about content that needed a newer format than requested.
     pub(super) notices: Mutex<Vec<String>>,
-    /// For messages.
+    /// Name of the file in messages.
     pub(super) name: Option<String>,
 }
 
@@ -117,10 +117,10 @@ impl Inner {
         self.take_aligned(length, if large { self.options.alignment } else { 1 })
     }
 
-    /// Allocates space at a multiple of `alignment` of the file.
+    /// Allocates space at a file offset that is a multiple of `alignment`.
     pub(super) fn take_aligned(&self, length: u64, alignment: u64) -> Result<u64> {
         if length > MAX_DATA_BYTES || self.space.end() > MAX_DATA_BYTES {
-            return Err(Error::limit(format!("{length} bytes of data")));
+            return Err(Error::limit(format!("cannot allocate {length} bytes: the limit is 2^62 in all")));
         }
         let (start, gap) = self.space.take(length, alignment);
         if gap > 0 {
@@ -134,7 +134,8 @@ impl Inner {
         self.front.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(|free| free.start)
     }
 
-    /// Allocates space in the first page, if there is enough. With `last`, none is left after that.
+    /// Allocates space in the first page; returns `None` if there is not enough. With `last`, the rest of the
+    /// page becomes unavailable.
     pub(super) fn take_front(&self, length: u64, last: bool) -> Option<u64> {
         let mut front = self.front.lock().unwrap_or_else(PoisonError::into_inner);
         let free = front.as_mut()?;
@@ -149,7 +150,7 @@ impl Inner {
         end.map(|_| start)
     }
 
-    /// Journals operations, after their data are written.
+    /// Adds operations to the journal. Call this after their data are written.
     pub(super) fn note(&self, entries: &[Entry]) -> Result<()> {
         let Some(journal) = &self.journal else { return Ok(()) };
         if entries.is_empty() {
@@ -158,7 +159,7 @@ impl Inner {
         journal.add(entries, self.options.sync == Sync::Write)
     }
 
-    /// Journals a commit whose superblock is about to be written.
+    /// Adds a commit to the journal. Call this before its superblock is written.
     pub(super) fn note_commit(&self, superblock: &[u8], start: u64, structure: &[u8]) -> Result<()> {
         if self.journal.is_none() {
             return Ok(());
@@ -166,18 +167,19 @@ impl Inner {
         self.note(&[Entry::Commit(CommitMark::new(superblock, start, structure))])
     }
 
-    /// Journals that chunks were stored contiguously from `address` on.
+    /// Adds to the journal that chunks were stored contiguously from `address` on.
     pub(super) fn note_chunks(&self, object: NodeId, chunks: &[NewChunk<'_>], address: u64) -> Result<()> {
         let Some(journal) = &self.journal else { return Ok(()) };
         journal.add_chunks(object, chunks, address, self.options.sync == Sync::Write)
     }
 
-    /// Encodes for the requested oldest release, or for the next newer one that can, if that is allowed.
+    /// Encodes for the oldest release that supports the content, from [`CreateOptions::oldest`] to
+    /// [`CreateOptions::newest`].
     pub(super) fn able<T>(&self, encode: impl Fn(LibVersion) -> Result<T>) -> Result<(LibVersion, T)> {
         oldest_able(self.options.oldest, self.options.newest, encode)
     }
 
-    /// Adds a notice if something needs a newer release than requested.
+    /// Adds a notice if the content `what` needs a newer release than requested.
     pub(super) fn notice(&self, age: LibVersion, what: impl FnOnce() -> String) {
         if age > self.options.oldest {
             let mut notices = self.notices.lock().unwrap_or_else(PoisonError::into_inner);
@@ -185,7 +187,7 @@ impl Inner {
         }
     }
 
-    /// Begins an operation, which ends with the returned value.
+    /// Begins an operation; it ends when the returned guard is dropped.
     pub(super) fn open(&self) -> Result<InUse<'_>> {
         self.gate.enter().map_err(|error| self.named(error))
     }
@@ -215,7 +217,7 @@ impl Inner {
 }
 
 impl Writer {
-    /// Starts a local file. It gets its name at the first commit.
+    /// Creates a local file. It gets its final name at the first commit.
     ///
     /// # Errors
     /// As [`LocalSink::create`].
@@ -236,7 +238,7 @@ impl Writer {
         let path = path.as_ref();
         data_start(options)?;
         may_create(path, options.replace)?;
-        // The journal first: it is the lock between writers of the file.
+        // The journal is created first: it also locks the file against other writers.
         let journal = options.journal.then(|| Journal::create(path)).transpose()?;
         let start = if options.journal { LocalSink::recoverable } else { LocalSink::create };
         let replaces = Entry::Replaces(ReplacedMark::of(path));
@@ -248,12 +250,12 @@ impl Writer {
         Self::start(Arc::new(sink), Some(&path.to_string_lossy()), options, journal)
     }
 
-    /// Starts a file at a URL: an object of a store, sent part by part while it is written, without a local
-    /// copy. There is no object until the file is closed. Data that were sent cannot be changed or read
-    /// back; rewritten chunks are stored again.
+    /// Creates a file as an object of an object store. It is sent by multipart upload while it is written,
+    /// without a local copy. The object exists after the commit. Data that were sent cannot be changed or
+    /// read back; rewritten chunks are stored again. A `file` URL or a path creates a local file.
     ///
     /// # Errors
-    /// Invalid for a URL or options that make no sense; NotFound or Io from the network or the store;
+    /// Invalid for an invalid URL or invalid options; NotFound or Io from the network or the store;
     /// Unsupported for web servers, and if this build has no object stores (feature `cloud`).
     pub fn create_url(url: &str, options: &CreateOptions, remote: &RemoteOptions) -> Result<Self> {
         if let Some(path) = crate::io::local_path(url) {
@@ -271,17 +273,17 @@ impl Writer {
         Self::create_in(Arc::new(sink), Some(&name), options)
     }
 
-    /// Returns the store's description of the object that the file became; `None` for local files, and
-    /// before that.
+    /// Returns the object store's description of the written object; `None` for local files, and before the
+    /// object exists.
     #[must_use]
     pub fn stored(&self) -> Option<Stored> {
         self.0.sink.stored()
     }
 
-    /// Starts a file in a sink. `name` is for messages.
+    /// Creates a file in a sink. `name` is used in messages.
     ///
     /// # Errors
-    /// Invalid for options that make no sense; the sink's.
+    /// Invalid for invalid options; the sink's.
     ///
     /// # Examples
     /// ```
@@ -313,7 +315,7 @@ impl Writer {
             _ => writer.0.note(&[Entry::UserBlock(base)]),
         });
         if let Err(error) = started {
-            // Nothing is in it that could be recovered.
+            // The file has no content to recover.
             return Err(match writer.0.file.discard() {
                 Ok(()) => delete_unstarted(error, writer.0.journal.as_ref()),
                 Err(left) => error.advise(left),
@@ -361,8 +363,8 @@ impl Writer {
     ) -> Self {
         let file = Arc::clone(&sink);
         let sink = OffsetSink::over(sink, options.user_block);
-        // Headers at promised addresses are written last. If late writes are only possible at the start of
-        // the file, they go there.
+        // Object headers with fixed addresses are written last. If the sink accepts late writes only at the
+        // start of the file, space for them is reserved there.
         let promised = sink.kept().map(|_| first..first + RESERVED_HEADER_BYTES);
         let first = promised.as_ref().map_or(first, |promised| promised.end);
         let threads = match options.threads {
@@ -399,14 +401,14 @@ impl Writer {
         Self(Arc::new(inner))
     }
 
-    /// Returns the options it was created with.
+    /// Returns the options of the file.
     #[must_use]
     pub fn options(&self) -> &CreateOptions {
         &self.0.options
     }
 
-    /// Changes the tree. `with` lists its operations, and returns a function that undoes it if it cannot be
-    /// journalled.
+    /// Changes the tree. `with` makes the change, lists its journal entries, and returns a function that
+    /// undoes it in case the journal cannot be written.
     pub(super) fn change<T>(
         &self,
         with: impl FnOnce(&mut Tree, &mut Vec<Entry>) -> Result<(T, Undo)>,
@@ -454,7 +456,7 @@ impl Writer {
                 done.push(Entry::Link { group: parent, name: name.clone(), target: NewLink::Hard(id) });
             }
             let undo = move |tree: &mut Tree| {
-                // It is the last one: the tree has been locked since.
+                // The object is still the last one, as the tree has been locked since it was added.
                 drop(tree.unlink_last(parent, name.as_bytes()));
                 tree.nodes.truncate(id.0);
             };
@@ -462,10 +464,10 @@ impl Writer {
         })
     }
 
-    /// Makes a group. With an empty name, no link points to it yet.
+    /// Creates a group. With an empty name, it has no link yet.
     ///
     /// # Errors
-    /// Invalid if the name is taken or cannot be one.
+    /// Exists if the name exists; Invalid for an invalid name.
     ///
     /// # Examples
     /// ```
@@ -487,17 +489,17 @@ impl Writer {
     /// Sets whether the creation order of the root group's links and attributes is tracked.
     ///
     /// # Errors
-    /// Invalid if the file is closed; Unsupported for an edited file, and to track it once the root group has an address
-    /// ([`Writer::address`]).
+    /// Invalid if the file is closed; Unsupported for an edited file, and to track it once the root group has
+    /// an address ([`Writer::address`]).
     pub fn track_root_order(&self, track: bool) -> Result<()> {
         if self.0.edit.is_some() {
-            let message = "cannot change whether order is tracked: that is fixed when a file is made";
+            let message = "cannot change whether order is tracked: that is fixed when a file is created";
             return Err(self.0.named(Error::unsupported(message)));
         }
         self.change(|tree, done| {
             let root = tree.node_mut(NodeId::ROOT)?;
             if root.pinned.is_some() && track && !root.track_order {
-                // Its header would not fit into its place.
+                // The header would be larger than the space reserved for it.
                 return Err(Error::unsupported(
                     "cannot track the order of the root group: its address is used, by a reference for example; call \
                      this before",
@@ -509,10 +511,10 @@ impl Writer {
         })
     }
 
-    /// Makes a committed datatype. With an empty name, no link points to it yet.
+    /// Creates a committed datatype. With an empty name, it has no link yet.
     ///
     /// # Errors
-    /// Invalid if the name is taken or cannot be one.
+    /// Exists if the name exists; Invalid for an invalid name.
     ///
     /// # Examples
     /// ```
@@ -534,11 +536,12 @@ impl Writer {
         self.add((parent, name), node, Entry::Datatype(datatype), |_| ())
     }
 
-    /// Makes a dataset. With an empty name, no link points to it yet.
+    /// Creates a dataset. With an empty name, it has no link yet.
     ///
     /// # Errors
-    /// Invalid if the name is taken, or for options that make no sense together; Unsupported or Limit for
-    /// contents that files readable by [`CreateOptions::oldest`] cannot hold.
+    /// Exists if the name exists; Invalid for an invalid name or inconsistent options; Unsupported or Limit
+    /// for content that the formats from [`CreateOptions::oldest`] to [`CreateOptions::newest`] do not
+    /// support.
     ///
     /// # Examples
     /// ```
@@ -595,7 +598,7 @@ impl Writer {
         Ok(DatasetWriter { file: self.clone(), id, node })
     }
 
-    /// Returns a dataset that was made before.
+    /// Returns the dataset with an object number.
     ///
     /// # Errors
     /// Invalid if the object is not a dataset.
@@ -620,15 +623,14 @@ impl Writer {
         Ok(DatasetWriter { file: self.clone(), id, node })
     }
 
-    /// Returns the address that an object will have, for references to it. From then on the address is
-    /// fixed.
+    /// Returns the address that an object will have, for references to it. This fixes the address.
     ///
     /// # Errors
     /// Invalid if the object is of another file.
     pub fn address(&self, object: NodeId) -> Result<u64> {
         let _in_use = self.0.open()?;
         self.load(object)?;
-        // A commit of an edit fixes addresses, too.
+        // Not during a commit of an edit, which fixes addresses, too.
         let _one = self.0.edit.as_ref().map(|_| self.0.commits());
         let mut tree = self.0.tree_mut();
         let node = tree.node_mut(object)?;
@@ -644,7 +646,7 @@ impl Writer {
         let mut promised = self.0.promised.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(range) = promised.as_mut() {
             if range.end - range.start < size {
-                let message = "more object references (and dimension scales) than fit into the start of a streamed object";
+                let message = "too many objects with references or dimension scales in a streamed file";
                 return Err(self.0.named(Error::unsupported(message)));
             }
             let address = range.start;
@@ -654,15 +656,14 @@ impl Writer {
         }
         let (address, gap) = self.0.space.take_for(Use::Structure, size, 8);
         self.0.sink.skip(address - gap, gap)?;
-        // The header is written at each commit. Until then it is zeros, for sinks that need complete
-        // parts.
+        // The header is written at each commit. Zeros are written now, for sinks that need complete parts.
         self.0.sink.write_at(address, &vec![0; usize::try_from(size).unwrap_or(0)])?;
         self.0.note(&[Entry::Pinned { object, address }])?;
         node.pinned = Some(address);
         Ok(address)
     }
 
-    /// Takes the notices about contents that needed a newer format than [`CreateOptions::oldest`].
+    /// Takes the notices about content that needed a newer format than [`CreateOptions::oldest`].
     #[must_use]
     pub fn notices(&self) -> Vec<String> {
         std::mem::take(&mut *self.0.notices.lock().unwrap_or_else(PoisonError::into_inner))
@@ -674,14 +675,15 @@ impl Writer {
         self.0.space.end()
     }
 
-    /// Returns the number of changes: if it is unchanged, so is the result of [`Writer::snapshot`].
+    /// Returns the number of changes since the file was opened. While it stays the same, so does the result
+    /// of [`Writer::snapshot`].
     #[must_use]
     pub fn changes(&self) -> u64 {
         self.0.changes.load(Ordering::Acquire)
     }
 }
 
-/// Checks options; returns the start of the data, counted from the superblock.
+/// Checks options; returns the offset of the data from the superblock.
 fn data_start(options: &CreateOptions) -> Result<u64> {
     let first = match options.layout {
         FileLayout::AtEnd => DATA_OFFSET,
@@ -689,16 +691,17 @@ fn data_start(options: &CreateOptions) -> Result<u64> {
             page.max(DATA_OFFSET)
         }
         FileLayout::InFront { page } => {
-            let message = format!("a page of {page} bytes: a power of two from 512 to 2^30 is needed");
+            let message = format!("invalid page size: expected a power of two from 512 to 2^30, got {page}");
             return Err(Error::invalid(message));
         }
     };
     if options.alignment == 0 || options.alignment > 1 << 30 {
-        return Err(Error::invalid(format!("an alignment of {} bytes", options.alignment)));
+        let message = format!("invalid alignment: expected 1 to 2^30 bytes, got {}", options.alignment);
+        return Err(Error::invalid(message));
     }
     let base = options.user_block;
     if base != 0 && !(base.is_power_of_two() && (512..=1 << 40).contains(&base)) {
-        let message = format!("a user block of {base} bytes: a power of two from 512 to 2^40 is needed");
+        let message = format!("invalid user block size {base}: expected a power of two from 512 to 2^40");
         return Err(Error::invalid(message));
     }
     Ok(first)

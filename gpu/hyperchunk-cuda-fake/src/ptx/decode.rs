@@ -409,7 +409,7 @@ impl<'a> Parser<'a> {
             one => std::slice::from_ref(one),
         };
         if values.len() != count {
-            return body.wrong("another number of values than the instruction says");
+            return body.wrong("the number of values differs from the instruction's");
         }
         Ok(Some(if name == "st" {
             let from = values.iter().map(|raw| self.value(body, raw, ty)).collect::<Result<_>>()?;
@@ -556,9 +556,9 @@ impl<'a> Parser<'a> {
                 .map(|raw| match raw {
                     RawOperand::Word(name) => match body.look_up(name, self.globals()) {
                         Some(Operand::Place(Space::Param, offset)) => Ok(offset),
-                        _ => body.wrong(format!("{name} is no parameter of a call")),
+                        _ => body.wrong(format!("{name} is not a parameter of the call")),
                     },
-                    _ => body.wrong("an operand of a call that is no name"),
+                    _ => body.wrong("an operand of a call is not a name"),
                 })
                 .collect::<Result<Vec<_>>>()
         };
@@ -575,7 +575,7 @@ impl<'a> Parser<'a> {
         {
             return Ok(register);
         }
-        body.wrong(format!("{raw:?} is no register"))
+        body.wrong(format!("{raw:?} is not a register"))
     }
 
     fn value(&self, body: &Body<'a>, raw: &RawOperand<'a>, ty: Type) -> Result<Operand> {
@@ -592,19 +592,19 @@ impl<'a> Parser<'a> {
             RawOperand::Negative(word) => match immediate(word, ty) {
                 Some(value) if ty.kind == Kind::Float => Ok(Operand::Immediate(value ^ 1 << (ty.bits - 1))),
                 Some(value) => Ok(Operand::Immediate(value.wrapping_neg())),
-                None => body.wrong(format!("-{word} is no number")),
+                None => body.wrong(format!("-{word} is not a number")),
             },
             RawOperand::Not(word) => match body.look_up(word, self.globals()) {
                 Some(Operand::Register(register)) => Ok(Operand::Not(register)),
-                _ => body.wrong(format!("{word} is no predicate")),
+                _ => body.wrong(format!("{word} is not a predicate")),
             },
-            _ => body.wrong(format!("{raw:?} is no value")),
+            _ => body.wrong(format!("{raw:?} is not a value")),
         }
     }
 
     fn address(&self, body: &Body<'a>, raw: &RawOperand<'a>) -> Result<Address> {
         let RawOperand::Memory(base, offset) = raw else {
-            return body.wrong(format!("{raw:?} is no address"));
+            return body.wrong(format!("{raw:?} is not an address"));
         };
         let base = self.value(body, &RawOperand::Word(base), Type { kind: Kind::Unsigned, bits: 64 })?;
         Ok(Address { base, offset: *offset })

@@ -127,17 +127,13 @@ impl<'a> Parser<'a> {
             Some(Token::Word(word)) => Ok(word),
             other => {
                 self.at -= 1;
-                self.wrong(format!("a word was expected, not {other:?}"))
+                self.wrong(format!("expected a word, got {other:?}"))
             }
         }
     }
 
     fn sign(&mut self, sign: char) -> Result<()> {
-        if self.take(sign) {
-            Ok(())
-        } else {
-            self.wrong(format!("`{sign}` was expected, not {:?}", self.peek()))
-        }
+        if self.take(sign) { Ok(()) } else { self.wrong(format!("expected `{sign}`, got {:?}", self.peek())) }
     }
 
     fn take(&mut self, sign: char) -> bool {
@@ -150,7 +146,7 @@ impl<'a> Parser<'a> {
         let word = self.word()?;
         match integer(word).and_then(|value| usize::try_from(value).ok()) {
             Some(value) => Ok(value),
-            None => self.wrong(format!("{word} is no number")),
+            None => self.wrong(format!("{word} is not a number")),
         }
     }
 
@@ -185,7 +181,7 @@ impl<'a> Parser<'a> {
                 ".entry" => self.function(true)?,
                 ".func" => self.function(false)?,
                 ".global" | ".const" | ".shared" => self.variable(None)?,
-                _ => return self.wrong(format!("the directive {word} is not known")),
+                _ => return self.wrong(format!("unsupported directive {word}")),
             }
         }
         Ok(())
@@ -403,7 +399,7 @@ impl<'a> Parser<'a> {
                     self.sign(';')?;
                 }
                 Some(Token::Word(word)) if word.starts_with('.') => {
-                    return self.wrong(format!("the directive {word} is not known"));
+                    return self.wrong(format!("unsupported directive {word}"));
                 }
                 Some(Token::Word(word)) => {
                     if self.tokens.get(self.at + 1).map(|(token, _)| *token) == Some(Token::Sign(':')) {
@@ -413,7 +409,7 @@ impl<'a> Parser<'a> {
                         self.instruction(body)?;
                     }
                 }
-                Some(token) => return self.wrong(format!("{token:?} begins no statement")),
+                Some(token) => return self.wrong(format!("{token:?} does not begin a statement")),
             }
         }
     }
@@ -429,7 +425,7 @@ impl<'a> Parser<'a> {
             return self.sign(';');
         }
         if body.labels.insert(name, body.function.code.len()).is_some() {
-            return self.wrong(format!("the label {name} is there twice"));
+            return self.wrong(format!("the label {name} is defined twice"));
         }
         Ok(())
     }
@@ -465,7 +461,7 @@ impl<'a> Parser<'a> {
             let name = self.word()?;
             match body.look_up(name, &self.names) {
                 Some(Operand::Register(register)) => guard = Some((register, negated)),
-                _ => return self.wrong(format!("{name} is no predicate")),
+                _ => return self.wrong(format!("{name} is not a predicate")),
             }
         }
         let opcode = self.word()?;
@@ -492,7 +488,7 @@ impl<'a> Parser<'a> {
                     let negative = self.take('-');
                     let word = self.word()?;
                     let Some(value) = integer(word).and_then(|value| i64::try_from(value).ok()) else {
-                        return self.wrong(format!("{word} is no offset"));
+                        return self.wrong(format!("{word} is not an offset"));
                     };
                     offset = if negative { -value } else { value };
                 }
@@ -503,7 +499,7 @@ impl<'a> Parser<'a> {
             Some(Token::Word(word)) => Ok(RawOperand::Word(word)),
             other => {
                 self.at -= 1;
-                self.wrong(format!("{other:?} is no operand"))
+                self.wrong(format!("{other:?} is not an operand"))
             }
         }
     }

@@ -147,7 +147,7 @@ impl<'p> Block<'p, '_> {
             }
             if stops.iter().any(|stop| matches!(stop, Stop::Warp(_))) {
                 return Err(Fault::Trap(format!(
-                    "{}: lanes of a warp wait for lanes that never come",
+                    "{}: lanes of a warp wait for lanes that never arrive",
                     kernel.name
                 )));
             }
@@ -422,7 +422,7 @@ impl<'p> Block<'p, '_> {
                     )));
                 }
                 if thread.frames.len() >= MAX_CALL_DEPTH {
-                    return Err(Fault::Trap(format!("more than {MAX_CALL_DEPTH} calls in each other")));
+                    return Err(Fault::Trap(format!("more than {MAX_CALL_DEPTH} nested calls")));
                 }
                 let mut passed = Vec::new();
                 for (offset, slot) in arguments.iter().zip(&callee.parameters) {

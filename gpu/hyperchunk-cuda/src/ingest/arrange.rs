@@ -104,7 +104,7 @@ impl<'a> Slot<'a> {
             return Ok(unit);
         }
         if unit < swap {
-            fail!(Unsupported, "units of {swap} bytes that are not at multiples of {swap}")
+            fail!(Unsupported, "units of {swap} bytes are not aligned to {swap} bytes")
         }
         Ok(swap)
     }

@@ -27,7 +27,7 @@ pub struct BlockPart<'a> {
     pub from: &'a [u64],
     /// The shape of the array.
     pub dims: &'a [u64],
-    /// Its position in the array.
+    /// The position of the part in the array.
     pub to: &'a [u64],
     /// Number of elements in each dimension.
     pub size: &'a [u64],
@@ -36,7 +36,7 @@ pub struct BlockPart<'a> {
 }
 
 impl BlockCopier {
-    /// Makes a copier for one GPU.
+    /// Creates a copier for one GPU.
     ///
     /// # Errors
     /// Errors of the driver.
@@ -61,7 +61,7 @@ impl BlockCopier {
             bytes.and_then(|bytes| usize::try_from(bytes).ok())
         };
         let (Some(block), Some(array)) = (bytes(part.block), bytes(part.dims)) else {
-            fail!(Limit, "more bytes than can be counted")
+            fail!(Limit, "the block or the array has more bytes than the address space")
         };
         let (source, array) = (from.place(0, block)?, to.place(0, array)?);
         if copy.bytes() == 0 {

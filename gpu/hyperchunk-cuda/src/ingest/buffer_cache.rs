@@ -21,7 +21,7 @@ pub struct BufferCache {
 }
 
 impl BufferCache {
-    /// Makes an empty cache with a limit of `most` unused bytes.
+    /// Creates an empty cache with a limit of `most` unused bytes.
     #[must_use]
     pub fn new(most: usize) -> BufferCache {
         BufferCache { most, waiting: Mutex::new(Vec::new()) }
@@ -48,7 +48,7 @@ impl BufferCache {
         found.map(|place| waiting.remove(place)).unwrap_or_default()
     }
 
-    /// Caches as much of it as the limit allows.
+    /// Caches as many of the buffers as the limit allows.
     pub(super) fn put(&self, mut buffers: Buffers) {
         let mut waiting = self.waiting();
         let mut left = self.most.saturating_sub(waiting.iter().map(Buffers::bytes).sum());

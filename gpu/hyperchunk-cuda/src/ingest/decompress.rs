@@ -59,7 +59,7 @@ impl<'a> Slot<'a> {
         if batches.is_empty() {
             return Ok(());
         }
-        let Some(nvcomp) = self.options.nvcomp else { fail!(Failed, "nvCOMP is not there") };
+        let Some(nvcomp) = self.options.nvcomp else { fail!(Failed, "nvCOMP is not loaded") };
         let mut temp_bytes = 0;
         for (algorithm, _, count, _, largest, total) in &batches {
             let bytes = nvcomp.temp_bytes(&self.stream, *algorithm, *count, *largest, *total)?;

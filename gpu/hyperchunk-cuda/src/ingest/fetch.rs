@@ -65,8 +65,8 @@ impl<'a> Slot<'a> {
                             matches!(task.how, Conversion::Gpu { .. }) && task.bytes() < task.raw;
                         PreparedTask { by_cufile: true, needs_host, ..PreparedTask::default() }
                     }
-                    // If cuFile cannot read it, read it without cuFile, which reports the same errors of the
-                    // file.
+                    // If cuFile cannot read the data, read them without cuFile, which reports the same errors
+                    // of the file.
                     Ok(false) | Err(_) => prepare(task, request, to, &mut decoder, &mut scratch)
                         .map_err(|error| (turn, error))?,
                 };
@@ -102,5 +102,5 @@ impl<'a> Slot<'a> {
 
 #[cold]
 fn panicked<T>() -> Result<T, (usize, Error)> {
-    Err((usize::MAX, Error::new(ErrorKind::Failed, "a thread that reads chunks stopped")))
+    Err((usize::MAX, Error::new(ErrorKind::Failed, "a thread that reads chunks panicked")))
 }

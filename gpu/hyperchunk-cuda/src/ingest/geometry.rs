@@ -26,8 +26,8 @@ pub(super) struct Copy {
 }
 
 impl Copy {
-    /// Makes the copy of `size` elements from `from` on in a chunk of `chunk`, to `to` on in an array of
-    /// `dims`.
+    /// Returns the copy of `size` elements from `from` on in a chunk of shape `chunk`, to `to` on in an array
+    /// of shape `dims`.
     pub(super) fn new(
         chunk: &[u64],
         from: &[u64],
@@ -38,7 +38,7 @@ impl Copy {
     ) -> Result<Copy> {
         let rank = dims.len();
         if [chunk.len(), from.len(), to.len(), size.len()].iter().any(|length| *length != rank) {
-            fail!(Invalid, "a part whose places do not have {rank} dimensions")
+            fail!(Invalid, "the positions of a part do not have {rank} dimensions")
         }
         let mut copy = Copy { from: 0, to: 0, axes: vec![Axis { size: element, from: 1, to: 1 }] };
         let (mut from_step, mut to_step) = (element, element);
@@ -47,16 +47,13 @@ impl Copy {
             if !fits(from[axis], chunk[axis]) || !fits(to[axis], dims[axis]) {
                 fail!(
                     Invalid,
-                    "a part of {size:?} elements at {from:?} of a chunk {chunk:?}, {to:?} of an array {dims:?}: it does not fit"
+                    "a part of {size:?} elements does not fit at {from:?} of a chunk {chunk:?} and {to:?} of an array {dims:?}"
                 )
             }
             let (Some(from_next), Some(to_next)) =
                 (from_step.checked_mul(chunk[axis]), to_step.checked_mul(dims[axis]))
             else {
-                fail!(
-                    Limit,
-                    "an array of {dims:?} elements in chunks of {chunk:?} has more bytes than can be counted"
-                )
+                fail!(Limit, "an array of {dims:?} elements in chunks of {chunk:?} has more than 2^64 bytes")
             };
             // No overflow: less than the next stride.
             copy.from += from[axis] * from_step;
@@ -67,7 +64,7 @@ impl Copy {
         Ok(copy)
     }
 
-    /// Makes the copy of one element to all positions of a box.
+    /// Returns the copy of one element to all positions of a box.
     pub(super) fn fill(dims: &[u64], to: &[u64], size: &[u64], element: u64) -> Result<Copy> {
         let mut copy = Copy::new(dims, to, dims, to, size, element)?;
         let mut axes = std::mem::take(&mut copy.axes);
@@ -110,12 +107,12 @@ impl Copy {
         self.axes.iter().map(|axis| (axis.size - 1) * axis.from).sum::<u64>() + 1
     }
 
-    /// Returns whether it is contiguous on both sides.
+    /// Returns whether the copy is contiguous on both sides.
     pub(super) fn is_plain(&self) -> bool {
         self.axes.len() == 1
     }
 
-    /// Returns the widest unit in which it can be copied, given the start of both sides.
+    /// Returns the widest unit in which the box can be copied, given the start of both sides.
     pub(super) fn unit(&self, from: u64, to: u64) -> u64 {
         let steps = self.axes.iter().skip(1).fold(0, |all, axis| all | axis.from | axis.to);
         let all = steps | self.axes[0].size | (from + self.from) | (to + self.to) | 16;
@@ -144,7 +141,7 @@ impl Copy {
         copies
     }
 
-    /// Splits it so that each part reads at most `most` bytes, and not many that are not needed.
+    /// Splits the copy into parts that each read at most `most` bytes, few of which are not needed.
     pub(super) fn cut(self, most: u64, to: &mut Vec<Copy>) {
         let (span, bytes) = (self.span(), self.bytes());
         if bytes == 0 {

@@ -58,9 +58,9 @@ impl std::fmt::Debug for Input<'_> {
 pub enum ChunkBytes<'a> {
     /// In the input.
     At {
-        /// The offset of the first one.
+        /// The offset of the first byte.
         offset: u64,
-        /// Their number.
+        /// Number of bytes.
         bytes: u64,
     },
     /// In memory, already read.
@@ -78,7 +78,7 @@ pub struct Part<'a> {
     pub mask: u32,
     /// The first element of the part, in the chunk.
     pub from: Vec<u64>,
-    /// Its position in the array.
+    /// The position of the part in the array.
     pub to: Vec<u64>,
     /// Number of elements in each dimension.
     pub size: Vec<u64>,
@@ -112,7 +112,7 @@ pub struct Options<'a> {
     pub cufile: Option<&'a CuFile>,
     /// Number of threads that read and decode; 0 for the number of processors.
     pub threads: usize,
-    /// Approximate number of stored bytes in a batch: there are two batches.
+    /// Approximate number of stored bytes in a batch; two batches are in memory at a time.
     pub batch: usize,
     /// The cache of GPU memory for batches; without it, memory is allocated and freed by each call.
     pub kept: Option<&'a BufferCache>,
@@ -150,7 +150,7 @@ pub struct Report {
     pub on_gpu: u64,
     /// Number of chunks that the processor decoded.
     pub on_cpu: u64,
-    /// Number of these that had failed on the GPU.
+    /// Number of these that had failed on the GPU, or whose stored form it could not take.
     pub again: u64,
     /// Number of blocks of a live dataset that a kernel computed in the GPU's memory.
     pub computed: u64,
@@ -197,7 +197,7 @@ pub fn ingest(
     {
         fail!(
             Invalid,
-            "elements of {} bytes whose units of {} are to be reversed",
+            "elements of {} bytes cannot have reversed units of {} bytes",
             request.element,
             request.swap
         )
@@ -205,7 +205,7 @@ pub fn ingest(
     let elements = request.dims.iter().try_fold(1_u64, |all, size| all.checked_mul(*size));
     let bytes = elements.and_then(|count| count.checked_mul(request.element as u64));
     let Some(bytes) = bytes.and_then(|bytes| usize::try_from(bytes).ok()) else {
-        fail!(Limit, "an array of {:?} elements", request.dims)
+        fail!(Limit, "an array of {:?} elements is larger than the address space", request.dims)
     };
     let array = to.place(offset, bytes)?;
     if request.swap > 1 && !array.is_multiple_of(request.swap as u64) {

@@ -25,7 +25,7 @@ const ZSTD: u16 = 32015;
 /// The method of converting a chunk's bytes to elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Conversion {
-    /// None: they are elements already.
+    /// None: the bytes are elements already.
     Plain,
     /// One value for all elements.
     Fill,
@@ -57,7 +57,7 @@ impl Task<'_> {
         }
     }
 
-    /// Returns the number of bytes of page-locked memory that it needs.
+    /// Returns the number of bytes of page-locked memory that the task needs.
     pub(super) fn room(&self) -> usize {
         match self.how {
             Conversion::Cpu => self.raw,
@@ -65,12 +65,12 @@ impl Task<'_> {
         }
     }
 
-    /// Returns whether it is copied directly to its place.
+    /// Returns whether the data are copied directly into the array.
     pub(super) fn is_direct(&self, swap: usize) -> bool {
         self.how == Conversion::Plain && swap <= 1 && self.copies.len() == 1 && self.copies[0].is_plain()
     }
 
-    /// Returns its name for messages.
+    /// Returns the task's name for messages.
     pub(super) fn place(&self) -> String {
         match self.stored {
             ChunkBytes::At { offset, .. } => format!("the chunk at byte {offset}"),
@@ -84,12 +84,19 @@ impl Task<'_> {
 pub(super) fn tasks<'a>(request: &Request<'a>, options: &Options<'_>) -> Result<Vec<Task<'a>>> {
     let element = request.element as u64;
     let elements = request.chunk.iter().try_fold(element, |all, size| all.checked_mul(*size));
-    let Some(chunk_bytes) = elements else { fail!(Limit, "chunks of {:?} elements", request.chunk) };
+    let Some(chunk_bytes) = elements else {
+        fail!(Limit, "chunks of {:?} elements are larger than the address space", request.chunk)
+    };
     let mut tasks = Vec::with_capacity(request.parts.len());
     for part in &request.parts {
         if let ChunkBytes::Fill(value) = part.stored {
             if value.len() != request.element {
-                fail!(Invalid, "a fill value of {} bytes for elements of {}", value.len(), request.element)
+                fail!(
+                    Invalid,
+                    "the fill value has {} bytes, but elements have {}",
+                    value.len(),
+                    request.element
+                )
             }
             let copy = Copy::fill(request.dims, &part.to, &part.size, element)?;
             if copy.bytes() > 0 {
@@ -130,9 +137,14 @@ pub(super) fn tasks<'a>(request: &Request<'a>, options: &Options<'_>) -> Result<
             continue;
         }
         if stored_bytes > chunk_bytes.saturating_mul(4).saturating_add(MAX_FILTER_OVERHEAD_BYTES) {
-            fail!(Damaged, "a chunk of {stored_bytes} stored bytes for {chunk_bytes} of elements")
+            fail!(
+                Damaged,
+                "a chunk has {stored_bytes} stored bytes, too many for {chunk_bytes} bytes of elements"
+            )
         }
-        let Ok(raw) = usize::try_from(chunk_bytes) else { fail!(Limit, "a chunk of {chunk_bytes} bytes") };
+        let Ok(raw) = usize::try_from(chunk_bytes) else {
+            fail!(Limit, "a chunk of {chunk_bytes} bytes is larger than the address space")
+        };
         let copies = copy.with_rank(MAX_RANK);
         tasks.push(Task { stored: part.stored, mask: part.mask, how, raw, copies });
     }
@@ -145,7 +157,7 @@ fn too_short(stored: &ChunkBytes<'_>, bytes: u64, wanted: u64) -> Error {
         ChunkBytes::At { offset, .. } => format!("at byte {offset}: "),
         _ => String::new(),
     };
-    let text = format!("{place}{bytes} bytes are stored for elements of {wanted}");
+    let text = format!("{place}{bytes} bytes are stored for {wanted} bytes of elements");
     Error::new(crate::ErrorKind::Damaged, text)
 }
 
@@ -154,7 +166,7 @@ fn slice_stored<'a>(stored: &ChunkBytes<'a>, start: u64, bytes: u64) -> Result<C
     match stored {
         ChunkBytes::At { offset, .. } => match offset.checked_add(start) {
             Some(offset) => Ok(ChunkBytes::At { offset, bytes }),
-            None => fail!(Damaged, "data at byte {offset}, beyond every file"),
+            None => fail!(Damaged, "data at byte {offset} would end beyond 2^64"),
         },
         ChunkBytes::Bytes(all) | ChunkBytes::Fill(all) => {
             let place = |at: u64| usize::try_from(at).unwrap_or(usize::MAX);

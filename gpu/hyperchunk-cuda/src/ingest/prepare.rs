@@ -36,9 +36,9 @@ pub(super) struct PreparedTask {
     pub(super) copies: Vec<Item>,
     /// The expected checksum of the decompressed bytes.
     pub(super) adler32: Option<u32>,
-    /// True if cuFile read it, so that it is on the GPU.
+    /// True if cuFile read the data, so that they are on the GPU.
     pub(super) by_cufile: bool,
-    /// True if the GPU should not try it: the processor decodes it again, and reports the error.
+    /// True if the GPU should not process the chunk: the processor decodes it, and reports errors.
     pub(super) needs_host: bool,
 }
 

@@ -40,7 +40,7 @@ pub(super) struct PendingChecks<'a> {
     pub(super) bytes: usize,
 }
 
-/// A buffer.
+/// One of the two buffers.
 pub(super) struct Slot<'a> {
     /// First field, so that it is dropped first: it waits for the users of the others.
     pub(super) stream: Stream,
@@ -181,8 +181,8 @@ impl<'a> Slot<'a> {
         Ok(())
     }
 
-    /// Assigns the places; tasks that are copied directly to the array come last. Also returns the number of
-    /// bytes that are mirrored on the GPU, page-locked, and decompressed.
+    /// Assigns offsets to the tasks; tasks that are copied directly to the array come last. Also returns the
+    /// number of bytes that are mirrored on the GPU, page-locked, and decompressed.
     fn places(&self, tasks: &'a [Task<'a>]) -> Result<(Vec<TaskOffsets>, usize, usize, usize)> {
         let mut places = vec![TaskOffsets::default(); tasks.len()];
         let (mut at, mut raw, mut mirrored) = (0_usize, 0_usize, 0);
@@ -195,7 +195,7 @@ impl<'a> Slot<'a> {
                 *place = TaskOffsets { at: start, raw, direct };
                 let Some(end) = start.checked_add(task.room()).filter(|end| *end < isize::MAX as usize / 2)
                 else {
-                    fail!(Limit, "{}: {} bytes", task.place(), task.room())
+                    fail!(Limit, "{}: {} bytes are too large for a batch", task.place(), task.room())
                 };
                 at = end;
                 if matches!(task.how, Conversion::Gpu { .. }) {
@@ -258,7 +258,7 @@ impl<'a> Slot<'a> {
         Ok(())
     }
 
-    /// Waits for its batch, and decodes chunks again that failed on the GPU.
+    /// Waits for the batch, and decodes chunks with the processor that failed on the GPU.
     pub(super) fn collect(&mut self, report: &mut Report) -> Result<()> {
         let Some(pending) = self.pending.take() else { return Ok(()) };
         let mut results = vec![0; pending.bytes];

@@ -37,7 +37,7 @@ pub fn warm_up(context: &Arc<Context>, nvcomp: Option<&Nvcomp>) -> Result<()> {
     for filters in &pipelines {
         let (stored, mask) = encoder.encode(filters, &values).map_err(Error::from)?;
         let none = |_: u64, _: &mut [u8]| -> Result<()> {
-            Err(Error::new(ErrorKind::Failed, "a chunk that is nowhere"))
+            Err(Error::new(ErrorKind::Failed, "the chunk is not in the input"))
         };
         // Rows that are not contiguous are copied by a kernel.
         let part = |column| Part {
@@ -66,7 +66,7 @@ pub fn warm_up(context: &Arc<Context>, nvcomp: Option<&Nvcomp>) -> Result<()> {
         let expected: Vec<u8> = values.chunks(64).flat_map(|row| [&row[32..], &row[..32]].concat()).collect();
         if found != expected || report.on_cpu > 0 {
             let id = filters.last().map_or(0, |filter| filter.id);
-            fail!(Failed, "the GPU did not make of a chunk with filter {id} what went into it")
+            fail!(Failed, "the GPU decoded a chunk with filter {id} to other values than were encoded")
         }
     }
     Ok(())

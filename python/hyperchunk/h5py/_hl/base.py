@@ -109,7 +109,7 @@ def wrap(oid: LocationID) -> Any:
 
 
 def native(value: Any) -> Any:
-    """Returns Hyperchunk's object for a high-level one, and any other value as it is.
+    """Returns Hyperchunk's object for a high-level one, and any other value unchanged.
 
     Example:
         >>> native(h5py.File("a.h5")["x"]).arrow()  # doctest: +SKIP

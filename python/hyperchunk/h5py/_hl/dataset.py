@@ -25,8 +25,8 @@ def _checked(args: Any, shape: Any) -> Any:
     """Returns an index, unless h5py refuses it: programs rely on its errors.
 
     Raises:
-        ValueError: A slice goes back.
-        TypeError: A list goes back, repeats or has several dimensions, or there are several.
+        ValueError: A slice has a negative step.
+        TypeError: A list is not increasing or has several dimensions, or there are several lists.
     """
     lists = []
     items = [arg for arg in (args if isinstance(args, tuple) else (args,)) if not isinstance(arg, str)]
@@ -62,7 +62,7 @@ class ChunkIterator(NativeChunks):
 
 
 class _Reader:
-    """Reads by indices, as the object of this name in h5py."""
+    """Reader of indices, in the role of h5py's ``_selector.Reader``."""
 
     def __init__(self, dset: Dataset) -> None:
         self._dset = dset

@@ -39,8 +39,8 @@ _drivers: dict[str, Callable[..., Any]] = {
 
 
 def register_driver(name: str, set_fapl: Callable[..., None]) -> None:
-    """Registers a driver: a function that sets the properties of access to a file, of which a driver in memory or the
-    usual one may be chosen.
+    """Registers a driver: a function that sets a file access property list, in which it may choose the driver in
+    memory or the default one.
     """
     _registered[name] = set_fapl
 
@@ -226,7 +226,7 @@ class File(Group):
 
     @property
     def swmr_mode(self) -> bool:
-        """True in SWMR mode. Set it to True after the datasets are made: readers then see what is flushed."""
+        """True in SWMR mode. Set it to True after the datasets are made: readers then see flushed data."""
         return bool(self._hc.swmr_mode)
 
     @swmr_mode.setter
@@ -241,7 +241,7 @@ class File(Group):
             self._id.close()
 
     def flush(self) -> None:
-        """Commits what was written."""
+        """Commits the data written until now."""
         h5f.flush(self._id)
 
     def __enter__(self) -> Self:
@@ -307,7 +307,7 @@ def _of_driver(name: Any, driver: str | None, mode: str, kwds: dict[str, Any]) -
 
 
 def make_fapl(driver: str | None, **kwds: Any) -> Any:
-    """Returns the properties of access to a file for a driver."""
+    """Returns the file access property list for a driver."""
     plist = h5p.PropFAID()
     if driver in (*_ABSENT, "ros3"):
         raise _files.unsupported_driver(str(driver))

@@ -10,7 +10,7 @@ from hyperchunk.write.chunking import guess
 
 DEFAULT_GZIP = 4
 DEFAULT_SZIP = ("nn", 8)
-#: Filters that read, and that write.
+#: Names of filters that can be read, and written.
 decode = encode = ("gzip", "shuffle", "fletcher32", "lzf", "szip", "scaleoffset")
 _NAMES = {
     h5z.FILTER_DEFLATE: "gzip",

@@ -31,7 +31,7 @@ from hyperchunk.write.group import LikeOptions
 class Options(DatasetOptions, total=False):
     """Options of a new dataset."""
 
-    #: Properties of creation and of access of the low-level interface.
+    #: Property lists of the low-level interface, for creation and for access.
     dcpl: Any
     dapl: Any
 
@@ -44,7 +44,7 @@ class Group(base.MutableMappingHDF5, base.HLObject):
             raise ValueError(f"{bind} is not a GroupID")
         super().__init__(bind)
 
-    # Those of mappings compare members.
+    # The methods of `Mapping` would compare members.
     __hash__ = base.HLObject.__hash__
     __eq__ = base.HLObject.__eq__
 
@@ -93,7 +93,7 @@ class Group(base.MutableMappingHDF5, base.HLObject):
         return self._created(made, options)
 
     def _created(self, made: Any, options: dict[str, Any]) -> Dataset:
-        """Returns a dataset, and keeps the options that cannot be seen in its description."""
+        """Returns a dataset, and keeps the options that its description does not contain."""
         found = identifier(made, self._id._handle)
         kept = {
             "fill_time": _FILL_TIMES.get(options.get("fill_time"), h5d.FILL_TIME_IFSET),
@@ -147,7 +147,7 @@ class Group(base.MutableMappingHDF5, base.HLObject):
             return self._wrap(self._hc[name])
         except HyperchunkError as error:
             if isinstance(error, KeyError) and self:
-                # Programs look for libhdf5's words.
+                # Programs search the message for libhdf5's text.
                 error.args = (f"Unable to synchronously open object ({error})",)
             raise
 
@@ -161,7 +161,7 @@ class Group(base.MutableMappingHDF5, base.HLObject):
         elink_locking: Any = None,
         elink_swmr: bool | None = None,
     ) -> Any:
-        """Returns the object of a name, or its class, its link or the class of its link; without one, `default`."""
+        """Returns the object of a name, or its class, its link or the class of its link; `default` if missing."""
         if elink_mode not in (None, "r", "r+"):
             raise ValueError(f"Invalid elink_mode {elink_mode!r}: 'r' or 'r+' expected")
         link = self._hc.get(name, getlink=True) if isinstance(name, str | bytes) else None
@@ -241,7 +241,7 @@ class Group(base.MutableMappingHDF5, base.HLObject):
         expand_refs: Literal[False] = False,
         without_attrs: bool = False,
     ) -> None:
-        """Copies an object and everything below it; with `expand_refs`, which is not supported, it is an error."""
+        """Copies an object and everything below it. `expand_refs` is not supported: it raises an error."""
         self._hc.copy(
             base.native(source), base.native(dest), name, shallow, expand_soft, expand_external, expand_refs,
             without_attrs,
@@ -278,7 +278,7 @@ class Group(base.MutableMappingHDF5, base.HLObject):
 
 @contextmanager
 def _named(what: str, kind: type[Exception] | None = None) -> Iterator[None]:
-    """Says that a name exists in libhdf5's words, for which programs look."""
+    """Changes the message about an existing name to libhdf5's, which programs search for."""
     try:
         yield
     except NameExistsError as error:

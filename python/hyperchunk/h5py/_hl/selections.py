@@ -11,7 +11,7 @@ from hyperchunk.h5py.h5s import SpaceID
 
 
 class Selection:
-    """A selection of elements of an extent."""
+    """A selection of elements of a dataspace."""
 
     def __init__(self, shape: Any, spaceid: SpaceID | None = None) -> None:
         self._dims = tuple(shape)
@@ -26,7 +26,7 @@ class Selection:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Extent of the whole."""
+        """Extent of the dataspace."""
         return self._dims
 
     @property
@@ -51,7 +51,7 @@ class Selection:
         return source_shape
 
     def broadcast(self, source_shape: Any) -> Any:
-        """Yields dataspaces to which values are written one after another."""
+        """Yields the dataspaces to which the values are written, one by one."""
         if tuple(source_shape) not in (self.mshape, self.array_shape):
             raise TypeError(f"Broadcasting is not supported for {type(self).__name__}")
         yield self._id
@@ -62,7 +62,7 @@ class PointSelection(Selection):
 
     @classmethod
     def from_mask(cls, mask: Any, spaceid: SpaceID | None = None) -> PointSelection:
-        """Selects where a mask is true."""
+        """Selects the elements at which a mask is true."""
         made = cls(mask.shape, spaceid)
         made._put(np.transpose(np.asarray(mask).nonzero()))
         return made

@@ -1,5 +1,5 @@
-//! State shared by all clients of a process: the threads that wait for the network, and connections. It does
-//! not survive a fork: the child creates its own on first use.
+//! State shared by all clients of a process: the async runtime and the connections. It does not survive a
+//! fork: the child creates its own on first use.
 
 use super::url::Server;
 use crate::flight::status;
@@ -37,7 +37,7 @@ pub(super) struct Connection {
     trusted: Option<Vec<u8>>,
     domain: Option<String>,
     connect_timeout: Duration,
-    /// Open files of a server on this machine directly.
+    /// True to open files of a server on this machine directly.
     pub(super) local: bool,
 }
 
@@ -63,7 +63,7 @@ impl Connection {
                 "local" => connection.local = parse_bool(name, value)?,
                 other => {
                     let message = format!(
-                        "a Flight server has no setting `{other}`; it has token, ca, domain and local"
+                        "unknown setting `{other}` of a Flight server: expected token, ca, domain or local"
                     );
                     return Err(Error::invalid(message));
                 }
@@ -73,7 +73,7 @@ impl Connection {
             let path = trusted.or_else(|| {
                 CERTIFICATE_PATHS.iter().map(Into::into).find(|path: &std::path::PathBuf| path.exists())
             });
-            let path = path.ok_or_else(|| Error::invalid("no certificates to trust are known: set `ca`"))?;
+            let path = path.ok_or_else(|| Error::invalid("no trusted certificates were found: set `ca`"))?;
             let read = std::fs::read(&path).map_err(|error| {
                 Error::new(ErrorKind::Io, format!("cannot read the certificates: {error}"))
                     .file(path.display())
@@ -120,7 +120,7 @@ fn parse_bool(name: &str, value: &str) -> Result<bool> {
     match value.to_ascii_lowercase().as_str() {
         "yes" | "true" => Ok(true),
         "no" | "false" => Ok(false),
-        _ => Err(Error::invalid(format!("the setting `{name}` is yes or no"))),
+        _ => Err(Error::invalid(format!("the setting `{name}` must be yes or no"))),
     }
 }
 
@@ -189,7 +189,7 @@ impl Process {
             tasks.spawn_on(
                 async move {
                     let ended = task.await;
-                    // The caller may have gone.
+                    // The caller may have returned early.
                     drop(tokio::task::block_in_place(|| to.send(ended.map(|()| None))));
                 },
                 self.runtime.handle(),
@@ -206,7 +206,7 @@ impl Process {
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => {
-                    return Err(Error::new(ErrorKind::Io, "the request was torn down"));
+                    return Err(Error::new(ErrorKind::Io, "the request was aborted"));
                 }
             }
         }
@@ -229,7 +229,7 @@ impl Process {
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => {
-                    return Err(Error::new(ErrorKind::Io, "the request was torn down"));
+                    return Err(Error::new(ErrorKind::Io, "the request was aborted"));
                 }
             }
         }

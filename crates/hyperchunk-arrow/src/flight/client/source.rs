@@ -31,11 +31,11 @@ pub(super) struct FlightSource {
     options: RemoteOptions,
     size: u64,
     version: String,
-    /// The version as a local source on the server's machine gives it.
-    changed: Option<String>,
+    /// The file's `Source::version` on the server's machine.
+    local_version: Option<String>,
     head: Bytes,
     counters: Arc<Counters>,
-    /// Time to open it, in microseconds.
+    /// Duration of the opening request, in microseconds.
     latency: AtomicU64,
 }
 
@@ -77,7 +77,8 @@ async fn ask(
                 .map_err(|error| (error, false))?;
             counters.requests.fetch_add(1, Ordering::Relaxed);
             let asked = client.do_action(request(connection, action.clone(), None));
-            let silent = |_| (Error::new(ErrorKind::Io, "the server does not answer in time"), true);
+            let silent =
+                |_| (Error::new(ErrorKind::Io, "the server did not respond within the timeout"), true);
             let mut answers = tokio::time::timeout(options.timeout, asked)
                 .await
                 .map_err(silent)?
@@ -110,7 +111,7 @@ fn action(kind: &str, body: &Value) -> Action {
 }
 
 fn protocol_error(what: &str) -> Error {
-    Error::new(ErrorKind::Io, format!("the server's answer makes no sense: {what}"))
+    Error::new(ErrorKind::Io, format!("invalid response from the Flight server: {what}"))
 }
 
 impl FlightSource {
@@ -126,7 +127,7 @@ impl FlightSource {
             let mut answers = Vec::new();
             let mut take = |body: Bytes| {
                 answers.push(body);
-                if answers.len() > 2 { Err(protocol_error("it has too many parts")) } else { Ok(()) }
+                if answers.len() > 2 { Err(protocol_error("too many parts")) } else { Ok(()) }
             };
             ask(&to_ask, &options_of, &counters_of, action("hyperchunk.stat", &asked), &mut take).await?;
             Ok(answers)
@@ -136,11 +137,10 @@ impl FlightSource {
         let stat: Value = answers
             .next()
             .and_then(|body| serde_json::from_slice(&body).ok())
-            .ok_or_else(|| protocol_error("it is no JSON"))?;
-        let size =
-            stat.get("size").and_then(Value::as_u64).ok_or_else(|| protocol_error("it has no size"))?;
+            .ok_or_else(|| protocol_error("the first part is not JSON"))?;
+        let size = stat.get("size").and_then(Value::as_u64).ok_or_else(|| protocol_error("no size"))?;
         let version =
-            stat.get("version").and_then(Value::as_str).ok_or_else(|| protocol_error("it has no version"))?;
+            stat.get("version").and_then(Value::as_str).ok_or_else(|| protocol_error("no version"))?;
         let head = answers.next().unwrap_or_default();
         if head.len() as u64 > size {
             return Err(protocol_error("the head is longer than the file"));
@@ -149,7 +149,7 @@ impl FlightSource {
         Ok(Self {
             identity: format!("{shown} version {version}"),
             version: version.to_owned(),
-            changed: stat.get("changed").and_then(Value::as_str).map(str::to_owned),
+            local_version: stat.get("changed").and_then(Value::as_str).map(str::to_owned),
             options: options.clone(),
             location,
             shown,
@@ -171,7 +171,7 @@ impl FlightSource {
         let mut far = Vec::with_capacity(ranges.len());
         for (place, range) in ranges.iter().enumerate() {
             if range.start > range.end || range.end > self.size {
-                let message = format!("the file ends at byte {}, before what should be here", self.size);
+                let message = format!("the range extends past the end of the file at byte {}", self.size);
                 return Err(Error::new(ErrorKind::Truncated, message).at(range.start));
             }
             match self.within_head(range) {
@@ -208,7 +208,7 @@ impl FlightSource {
                                 cutting.take(body, &mut |place, bytes| {
                                     let sent =
                                         tokio::task::block_in_place(|| to.send(Ok(Some((place, bytes)))));
-                                    sent.map_err(|_| Error::new(ErrorKind::Io, "nobody waits for it"))
+                                    sent.map_err(|_| Error::new(ErrorKind::Io, "the read was cancelled"))
                                 })
                             };
                             let action = action("hyperchunk.read", &asked);
@@ -260,10 +260,10 @@ impl RangeSplitter {
     fn take(&mut self, mut body: Bytes, land: &mut dyn FnMut(usize, Bytes) -> Result<()>) -> Result<()> {
         while !body.is_empty() {
             let Some((place, range)) = self.left.front() else {
-                return Err(protocol_error("it has too many bytes"));
+                return Err(protocol_error("too many bytes"));
             };
             let whole = usize::try_from(range.end - range.start)
-                .map_err(|_| Error::limit("a range beyond memory"))?;
+                .map_err(|_| Error::limit("a range larger than the address space"))?;
             let missing = whole - self.part.len();
             let piece = body.split_to(missing.min(body.len()));
             let bytes = if self.part.is_empty() && piece.len() == whole {
@@ -285,7 +285,7 @@ impl RangeSplitter {
     }
 
     fn end(&self) -> Result<()> {
-        if self.left.is_empty() { Ok(()) } else { Err(protocol_error("it has too few bytes")) }
+        if self.left.is_empty() { Ok(()) } else { Err(protocol_error("too few bytes")) }
     }
 }
 
@@ -312,7 +312,7 @@ impl Source for FlightSource {
     }
 
     fn version(&self) -> Option<String> {
-        self.changed.clone()
+        self.local_version.clone()
     }
 
     fn remote(&self) -> Option<&dyn Remote> {

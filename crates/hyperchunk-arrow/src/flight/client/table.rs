@@ -33,7 +33,7 @@ pub struct RemoteTable {
     schema: SchemaRef,
     /// The number of rows before filtering.
     rows: u64,
-    /// Its location on this machine, if any.
+    /// The server's file, if it is on this machine.
     local: Option<Local>,
 }
 
@@ -64,7 +64,7 @@ impl RemoteTable {
             let rows = about.get("rows").and_then(serde_json::Value::as_u64);
             let schema = info.try_decode_schema().map_err(|error| protocol_error(&error))?.into();
             let local = if to_ask.local { Local::new(&about, &schema) } else { None };
-            let rows = rows.ok_or_else(|| protocol_error(&"it does not say how many rows there are"))?;
+            let rows = rows.ok_or_else(|| protocol_error(&"no number of rows"))?;
             Ok((schema, rows, local))
         });
         let (schema, rows, local) = asked.map_err(|error| error.object(&query.table).file(&shown))?;
@@ -112,7 +112,8 @@ impl RemoteTable {
     /// Invalid if the range is outside the table.
     pub fn slice(&self, rows: Range<u64>) -> Result<Self> {
         if rows.start > rows.end || rows.end > self.rows {
-            let message = format!("rows {} to {} of a table that has {}", rows.start, rows.end, self.rows);
+            let message =
+                format!("cannot select rows {} to {}: the table has {}", rows.start, rows.end, self.rows);
             return Err(Error::invalid(message).file(&self.shown));
         }
         let first = self.query.rows.map_or(0, |(start, _)| start);
@@ -135,7 +136,7 @@ impl RemoteTable {
         self.local.as_ref()?.table(&self.query, &self.schema)
     }
 
-    /// Returns whether its columns can now be read directly from the server's file, which is on this machine.
+    /// Returns whether the rows can be read directly from the server's file, because it is on this machine.
     #[must_use]
     pub fn is_local(&self) -> bool {
         self.open_local().is_some()
@@ -157,7 +158,7 @@ impl RemoteTable {
         task.spawn_on(
             async move {
                 let ended = receive(&connection, ticket, &to).await;
-                // The reader may have gone.
+                // The reader may have been dropped.
                 drop(tokio::task::block_in_place(|| to.send(ended.map(|()| None))));
             },
             process.handle(),
@@ -177,7 +178,7 @@ impl std::fmt::Debug for RemoteTable {
 }
 
 pub(super) fn protocol_error(what: &dyn std::fmt::Display) -> Error {
-    Error::new(ErrorKind::Io, format!("the server's answer makes no sense: {what}"))
+    Error::new(ErrorKind::Io, format!("invalid response from the Flight server: {what}"))
 }
 
 async fn receive(
@@ -239,7 +240,7 @@ impl RemoteBatches {
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => {
-                    break Err(Error::new(ErrorKind::Io, "the request was torn down"));
+                    break Err(Error::new(ErrorKind::Io, "the request was aborted"));
                 }
             }
         };
@@ -253,7 +254,7 @@ impl RemoteBatches {
                     .map_err(|error| Error::new(ErrorKind::Changed, error.to_string()).file(&self.shown))
             }
             Ok(Some(_)) => {
-                Err(Error::new(ErrorKind::Changed, "the table has other columns now").file(&self.shown))
+                Err(Error::new(ErrorKind::Changed, "the table's columns have changed").file(&self.shown))
             }
             ended => {
                 self.from = BatchSource::Nowhere;

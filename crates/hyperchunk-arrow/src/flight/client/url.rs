@@ -6,7 +6,7 @@ use hyperchunk::{Error, Result};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Location {
     pub(super) server: Server,
-    /// The file's name there; empty if the URL has none.
+    /// The file's name on the server; empty if the URL has none.
     pub(super) file: String,
 }
 
@@ -42,7 +42,8 @@ impl Location {
     /// of files are percent-encoded.
     pub(super) fn parse(url: &str) -> Result<Self> {
         let wrong = || {
-            let message = "such a URL is grpc://HOST:PORT/FILE, grpc+tls://HOST:PORT/FILE or grpc+unix:///SOCKET?file=FILE";
+            let message =
+                "expected grpc://HOST:PORT/FILE, grpc+tls://HOST:PORT/FILE or grpc+unix:///SOCKET?file=FILE";
             Error::invalid(message).file(url)
         };
         let (scheme, rest) = url.split_once("://").ok_or_else(wrong)?;
@@ -92,7 +93,7 @@ impl Location {
                 "" | "." => {}
                 ".." if parts.pop().is_none() => {
                     return Err(Error::invalid(format!(
-                        "it leads to the file `{name}`, outside what is served"
+                        "it leads to the file `{name}`, outside of the served files"
                     )));
                 }
                 ".." => {}
@@ -100,7 +101,8 @@ impl Location {
             }
         }
         if bad || parts.is_empty() {
-            let message = format!("it leads to the file `{name}`, and this file is on a Flight server");
+            let message =
+                format!("it leads to the file `{name}`: on a Flight server, the name must be relative");
             return Err(Error::invalid(message).file(self.shown()));
         }
         Ok(Self { server: self.server.clone(), file: parts.join("/") })

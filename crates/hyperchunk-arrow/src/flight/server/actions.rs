@@ -20,7 +20,7 @@ pub(super) const ACTIONS: [(&str, &str); 6] = [
     ),
     ("hyperchunk.objects", "{file, object?}: the objects below one: path, kind, shape, type"),
     ("hyperchunk.attributes", "{file, object?}: the attributes of an object"),
-    ("hyperchunk.refresh", "{file}: opens the file anew; its version"),
+    ("hyperchunk.refresh", "{file}: reopens the file; returns its version"),
 ];
 
 /// Maximum number of bytes of a file in one result.
@@ -32,11 +32,11 @@ const MAX_HEAD_BYTES: u64 = 4 << 20;
 /// Maximum number of names in one listing.
 const MAX_NAMES: usize = 100_000;
 
-/// Callback that takes results as they come; an error if the client has gone.
+/// Callback that receives each result; fails if the client has disconnected.
 pub(super) type ResultCallback<'a> = dyn FnMut(Bytes) -> Result<()> + 'a;
 
 fn bad(what: &str) -> Error {
-    Error::invalid(format!("the request makes no sense: {what}"))
+    Error::invalid(format!("invalid request: {what}"))
 }
 
 fn give_json(give: &mut ResultCallback<'_>, value: &Value) -> Result<()> {
@@ -47,9 +47,7 @@ fn give_json(give: &mut ResultCallback<'_>, value: &Value) -> Result<()> {
 pub(super) fn run(files: &OpenFiles, kind: &str, body: &[u8], give: &mut ResultCallback<'_>) -> Result<()> {
     if !ACTIONS.iter().any(|(known, _)| *known == kind) {
         let kind = crate::flight::names::shortened(kind);
-        return Err(Error::unsupported(format!(
-            "there is no action {kind:?}; ListActions tells which there are"
-        )));
+        return Err(Error::unsupported(format!("unknown action {kind:?}: ListActions lists the known ones")));
     }
     let mut object = query::object(if body.is_empty() { b"{}" } else { body })?;
     query::check_version(&mut object)?;
@@ -123,7 +121,7 @@ fn read(
     check_version(&now, known.as_deref())?;
     let size = found.file.size();
     if let Some((start, end)) = ranges.iter().find(|(_, end)| *end > size) {
-        let message = format!("the file ends at byte {size}, before the range {start} to {end} does");
+        let message = format!("the range {start} to {end} extends past the end of the file at byte {size}");
         return Err(Error::new(ErrorKind::Truncated, message).at(*start));
     }
     for (start, end) in ranges {
@@ -131,7 +129,7 @@ fn read(
         while at < end {
             let length = PIECE_BYTES.min(end - at);
             let mut bytes =
-                vec![0; usize::try_from(length).map_err(|_| Error::limit("a range beyond memory"))?];
+                vec![0; usize::try_from(length).map_err(|_| Error::limit("a range larger than memory"))?];
             found.file.read_at(at, &mut bytes)?;
             give(bytes.into())?;
             at += length;
@@ -142,7 +140,7 @@ fn read(
 }
 
 fn ranges(value: Option<Value>) -> Result<Vec<(u64, u64)>> {
-    let wrong = || bad("`ranges` is a list of [start, end]: whole numbers, 0 or more, in order");
+    let wrong = || bad("`ranges` must be a list of [start, end]: whole numbers, 0 or more, in order");
     let Some(Value::Array(list)) = value else { return Err(wrong()) };
     if list.len() > MAX_RANGES {
         return Err(Error::limit(format!("more than {MAX_RANGES} ranges")));

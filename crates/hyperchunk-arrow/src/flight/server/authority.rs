@@ -26,7 +26,7 @@ const MAX_HEADERS_BYTES: usize = 64 << 10;
 enum ParserState {
     /// The remaining number of bytes that are not headers.
     Other(usize),
-    /// An incomplete part: its bytes until now, and its length.
+    /// A part that is being received: its bytes so far, and its length.
     Whole(FramePart, Vec<u8>, usize),
     /// Bytes to pass on, the number passed on already, and the next state.
     Ready(Vec<u8>, usize, Box<ParserState>),
@@ -110,7 +110,7 @@ fn whole(part: FramePart, mut bytes: Vec<u8>) -> ParserState {
             }
         }
         (FramePart::Headers(flags), _) => {
-            // An invalid header list is left unchanged: the library will report it.
+            // The rest of an invalid header list is left unchanged: h2 will report it.
             let _ = rewrite_headers(&mut bytes, flags);
             ParserState::Other(0)
         }
@@ -135,15 +135,19 @@ fn rewrite_headers(payload: &mut [u8], flags: u8) -> Option<()> {
     while at < fields.len() {
         let first = *fields.get(at)?;
         let prefix = match first {
+            // Indexed field (RFC 7541, 6.1).
             128.. => {
                 number(fields, &mut at, 7)?;
                 continue;
             }
+            // Literal with incremental indexing (6.2.1).
             64.. => 6,
+            // Dynamic table size update (6.3).
             32.. => {
                 number(fields, &mut at, 5)?;
                 continue;
             }
+            // Literal without indexing, or never indexed (6.2.2, 6.2.3).
             _ => 4,
         };
         // RFC 7541, appendix A: the first entry is `:authority`.
@@ -158,7 +162,7 @@ fn rewrite_headers(payload: &mut [u8], flags: u8) -> Option<()> {
     Some(())
 }
 
-/// Parses a number that starts with `bits` bits of a byte (RFC 7541, 5.1).
+/// Parses a number whose prefix is the low `bits` bits of a byte (RFC 7541, 5.1).
 fn number(fields: &[u8], at: &mut usize, bits: u32) -> Option<usize> {
     let mask = (1_usize << bits) - 1;
     let mut value = usize::from(*fields.get(*at)?) & mask;

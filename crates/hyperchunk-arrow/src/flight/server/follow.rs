@@ -18,7 +18,7 @@ use tokio::sync::watch;
 const DEFAULT_INTERVAL_MS: u64 = 200;
 /// Bounds of the interval, in milliseconds.
 const INTERVAL_BOUNDS_MS: (u64, u64) = (10, 60_000);
-/// Time for which a file may be unreadable while it is being written, before that is an error.
+/// Time for which a file that is being written may be unreadable before the request fails.
 const MAX_UNREADABLE_TIME: Duration = Duration::from_secs(10);
 
 /// The parameters of following a table.
@@ -46,7 +46,7 @@ impl FollowOptions {
         let mut object = query::object(&descriptor.cmd)?;
         if let Some(follow) = object.remove("follow") {
             let Value::Object(mut follow) = follow else {
-                return Err(Error::invalid("the request makes no sense: `follow` is an object"));
+                return Err(Error::invalid("invalid request: `follow` must be an object"));
             };
             let every = query::number(&mut follow, "every_ms")?
                 .unwrap_or(DEFAULT_INTERVAL_MS)
@@ -59,7 +59,7 @@ impl FollowOptions {
         following.query = Query::parse(Value::Object(object).to_string().as_bytes())?;
         let Query { version, rows, .. } = &following.query;
         if version.is_some() || rows.is_some_and(|(_, end)| end.is_some()) {
-            return Err(Error::invalid("what is followed has no last row, and no version"));
+            return Err(Error::invalid("cannot follow a table with an end row or a version"));
         }
         Ok(following)
     }
@@ -87,7 +87,7 @@ pub(super) fn follow(
     loop {
         if let Some(now) = asked.take() {
             if !same_columns(&now.schema, &schema) {
-                return Err(Error::new(ErrorKind::Changed, "the table has other columns now"));
+                return Err(Error::new(ErrorKind::Changed, "the table's columns have changed"));
             }
             (version, rows) = (now.version.clone(), now.rows());
             if rows < next && next > 0 && following.query.rows.is_none_or(|(start, _)| next > start) {
@@ -143,7 +143,7 @@ fn same_columns(one: &Schema, other: &Schema) -> bool {
 fn wait(sender: &BatchSender<Message>, stopped: &watch::Receiver<bool>, every: Duration) -> bool {
     let mut stopped = stopped.clone();
     let stop = sender.runtime().block_on(async move {
-        // True also if the client has gone.
+        // True also if the sender of `stopped` was dropped.
         tokio::time::timeout(every, stopped.wait_for(|stop| *stop)).await.is_ok()
     });
     !stop && !sender.is_gone()

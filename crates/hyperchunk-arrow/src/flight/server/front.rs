@@ -18,9 +18,9 @@ use tonic::codegen::{BoxFuture, Service, http};
 /// The service with the token check in front.
 #[derive(Clone)]
 pub(super) struct Front {
-    /// For all methods except the one that takes data.
+    /// For all methods except DoPut: their requests are small.
     pub(super) small: FlightServiceServer<Flight>,
-    /// For messages with data in them.
+    /// For DoPut, whose messages contain data.
     pub(super) large: FlightServiceServer<Flight>,
     pub(super) token: Option<Arc<Token>>,
     pub(super) log: Option<Log>,
@@ -48,10 +48,10 @@ impl Service<http::Request<Body>> for Front {
 
     fn call(&mut self, request: http::Request<Body>) -> Self::Future {
         let started = Instant::now();
-        let describe_request = self.log.clone().map(|log| (log, describe_request(&request)));
+        let logged = self.log.clone().map(|log| (log, describe_request(&request)));
         if !self.is_allowed(request.headers()) {
-            if let Some((log, describe_request)) = describe_request {
-                log(&format!("{describe_request} refused: no token, or a wrong one"));
+            if let Some((log, description)) = logged {
+                log(&format!("{description} refused: no token, or a wrong one"));
             }
             let refused = Status::unauthenticated("the token is missing or wrong").into_http();
             return Box::pin(async { Ok(refused) });
@@ -74,10 +74,10 @@ impl Service<http::Request<Body>> for Front {
             {
                 *response.body_mut() = Body::new(body);
             }
-            if let Some((log, describe_request)) = describe_request {
+            if let Some((log, description)) = logged {
                 let status = response.headers().get("grpc-status").and_then(|status| status.to_str().ok());
                 let millis = started.elapsed().as_secs_f64() * 1e3;
-                log(&format!("{describe_request} status {} after {millis:.1} ms", status.unwrap_or("0")));
+                log(&format!("{description} status {} after {millis:.1} ms", status.unwrap_or("0")));
             }
             Ok(response)
         })

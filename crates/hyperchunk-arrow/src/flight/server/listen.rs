@@ -42,11 +42,11 @@ impl Address {
     /// Parses a URL: `grpc://host:port`, `grpc+tls://host:port` or `grpc+unix:///path`.
     ///
     /// # Errors
-    /// Invalid for others.
+    /// Invalid for other texts.
     pub fn parse(url: &str) -> Result<Self> {
         let wrong = || {
             let message =
-                format!("{url:?} is no grpc://HOST:PORT, grpc+tls://HOST:PORT or grpc+unix:///PATH");
+                format!("got {url:?}: expected grpc://HOST:PORT, grpc+tls://HOST:PORT or grpc+unix:///PATH");
             Error::invalid(message)
         };
         let (scheme, rest) = url.split_once("://").ok_or_else(wrong)?;
@@ -104,7 +104,7 @@ impl Listener {
                 Ok((Self::Unix(listener, SocketFile(path.clone())), url))
             }
             #[cfg(not(unix))]
-            Address::Unix(_) => Err(Error::unsupported("there are no such sockets on this system")),
+            Address::Unix(_) => Err(Error::unsupported("this system has no Unix sockets")),
         }
     }
 
@@ -121,7 +121,8 @@ impl Listener {
         match self {
             Self::Tcp(listener) => {
                 let (stream, _) = listener.accept().await?;
-                // Frames are small, and large ones are written whole.
+                // Small frames are sent at once; large ones are written whole, so that waiting would not
+                // combine them.
                 drop(stream.set_nodelay(true));
                 Ok(Connection::Tcp(stream))
             }
@@ -151,8 +152,9 @@ impl Listener {
                         }
                     }
                     Err(error) => {
-                        // The client has gone, or there is no descriptor left: the next connection may
-                        // succeed.
+                        // The client has disconnected, or there is no file descriptor left: the next
+                        // connection
+                        // may succeed.
                         if let Some(log) = &log {
                             log(&format!("a connection was not accepted: {error}"));
                         }
@@ -172,10 +174,10 @@ fn free(path: &Path) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(error),
         Ok(there) if !there.file_type().is_socket() => {
-            Err(io::Error::new(io::ErrorKind::AlreadyExists, "there is a file that is no socket"))
+            Err(io::Error::new(io::ErrorKind::AlreadyExists, "the path is a file that is not a socket"))
         }
         Ok(_) => match std::os::unix::net::UnixStream::connect(path) {
-            Ok(_) => Err(io::Error::new(io::ErrorKind::AddrInUse, "somebody listens there")),
+            Ok(_) => Err(io::Error::new(io::ErrorKind::AddrInUse, "another process listens at this socket")),
             Err(_) => std::fs::remove_file(path),
         },
     }
@@ -187,7 +189,7 @@ enum Connection {
     Unix(UnixStream, AuthorityRewriter),
 }
 
-/// A connection, and its ticket among the permitted ones.
+/// A connection, and its permit.
 pub(super) struct LimitedConnection {
     inner: Connection,
     place: ConnectionPermit,
@@ -211,7 +213,7 @@ impl AsyncRead for LimitedConnection {
     ) -> Poll<io::Result<()>> {
         let connection = self.get_mut();
         if connection.place.poll_end(cx) {
-            let message = "no request of it was allowed";
+            let message = "closed: the connection was not authorised in time";
             return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, message)));
         }
         match &mut connection.inner {

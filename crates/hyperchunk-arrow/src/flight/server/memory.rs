@@ -29,7 +29,7 @@ impl Memory {
     /// `patience` for other responses.
     ///
     /// # Errors
-    /// `Limit`.
+    /// Limit if the memory does not become free in that time.
     pub(super) fn reserve(
         &self,
         bytes: u64,
@@ -43,14 +43,14 @@ impl Memory {
             _ => Err(Error::new(
                 ErrorKind::Limit,
                 format!(
-                    "the server's memory for answers ({TOTAL_MIB} MiB) is taken by others: try again, or ask for fewer columns"
+                    "the server's memory for responses ({TOTAL_MIB} MiB) is in use: try again or ask for less"
                 ),
             )),
         }
     }
 }
 
-/// Returns the reservation in MiB.
+/// Returns the number of MiB to reserve for a response that reads `bytes` at once.
 fn share(bytes: u64) -> u32 {
     let mib = bytes.saturating_mul(COPIES_PER_ROW).div_ceil(1 << 20);
     u32::try_from(mib).unwrap_or(TOTAL_MIB).clamp(1, TOTAL_MIB)
@@ -96,7 +96,7 @@ mod tests {
         let reserve = |bytes| memory.reserve(bytes, runtime.handle(), soon);
         // A reservation above the limit gets all of it.
         let first = reserve(1 << 40).unwrap();
-        assert!(reserve(1).unwrap_err().to_string().contains("is taken by others"));
+        assert!(reserve(1).unwrap_err().to_string().contains("is in use"));
         drop(first);
         let half: Vec<_> = (0..2).map(|_| reserve(128 << 20).unwrap()).collect();
         assert!(reserve(1).is_err());

@@ -63,9 +63,9 @@ pub struct ServerOptions {
     pub writable: bool,
     /// Maximum number of concurrent responses.
     pub streams: usize,
-    /// Maximum time that a message may wait for its client.
+    /// Maximum time that a response waits for its client to receive a message, or for memory.
     pub patience: Duration,
-    /// Takes a line for each request.
+    /// Callback that gets a line for each request.
     pub log: Option<Log>,
 }
 
@@ -119,7 +119,7 @@ async fn run(roots: Roots, options: &ServerOptions, ready: impl FnOnce(&str)) ->
     let (listener, url) = Listener::bind(&options.address).await?;
     if options.token.is_none() && listener.local().is_some_and(|address| !address.ip().is_loopback()) {
         let message =
-            "without a token, only this machine may be served: listen at 127.0.0.1, or give a token";
+            "without a token, the server may only serve this machine: listen at 127.0.0.1, or set a token";
         return Err(Error::invalid(message));
     }
     let tls = matches!(options.address, Address::Tcp { tls: true, .. });

@@ -24,7 +24,7 @@ pub(super) struct OpenFiles {
 pub(super) fn check_version(now: &str, known: Option<&str>) -> Result<()> {
     match known {
         Some(known) if known != now => {
-            Err(Error::new(ErrorKind::Changed, "the file is not the one that it was: open it again"))
+            Err(Error::new(ErrorKind::Changed, "the file has changed: open it again"))
         }
         _ => Ok(()),
     }
@@ -39,8 +39,8 @@ impl OpenFiles {
         self.cached.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the file with a name in its present state, and its version. `growing` is for a file that is
-    /// being written.
+    /// Returns the file with a name in its present state, and its version. `growing`: the file may be open
+    /// for writing.
     pub(super) fn open(&self, name: &str, epoch: Option<u64>, growing: bool) -> Result<(File, String)> {
         let found = self.roots.open(name)?;
         let version = version(&found.file);
@@ -51,8 +51,8 @@ impl OpenFiles {
             return Ok((file.clone(), version));
         }
         let mut options = OpenOptions::default();
-        // A file that was given itself may point only to its own companions, one in a folder to other served
-        // files.
+        // A file that is served by itself may refer only to its own companions; a file of a served folder, to
+        // other served files.
         options.external = if found.alone { ExternalPolicy::Own } else { ExternalPolicy::Listed };
         options.shown_as = Some(name.into());
         options.index = IndexOption::Never;

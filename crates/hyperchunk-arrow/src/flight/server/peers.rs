@@ -108,7 +108,7 @@ impl Peers {
 }
 
 impl ConnectionCounts {
-    /// Closes the longest-waiting connection that fits; its place is free at once.
+    /// Closes the unauthorised connection that has waited longest and fits; its place is free at once.
     fn give_up(&mut self, fits: impl Fn(&ConnectionState) -> bool) -> bool {
         let Some(at) = self.waiting.iter().position(|state| fits(state)) else { return false };
         if let Some(state) = self.waiting.remove(at) {
@@ -154,7 +154,7 @@ impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         let mut open = self.peers.open();
         open.waiting.retain(|state| !Arc::ptr_eq(state, &self.state));
-        // The place of a closed connection was freed before.
+        // `give_up` has already freed the place of a connection that it closed.
         if !self.state.closed.load(Ordering::Acquire) {
             open.leave(self.state.peer);
         }

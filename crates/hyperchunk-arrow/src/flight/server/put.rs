@@ -66,7 +66,7 @@ impl PutRequest {
             let Query { file, table, .. } = Query::from_descriptor(descriptor)?;
             return Ok(Self { file, table, mode: Mode::Any, kind: None });
         }
-        let wrong = |what: &str| Error::invalid(format!("the request makes no sense: {what}"));
+        let wrong = |what: &str| Error::invalid(format!("invalid request: {what}"));
         let mut object = query::object(&descriptor.cmd)?;
         query::check_version(&mut object)?;
         let file = query::text(&mut object, "file")?.ok_or_else(|| wrong("`file` is missing"))?;
@@ -76,14 +76,14 @@ impl PutRequest {
             Some("create") => Mode::Create,
             Some("replace") => Mode::Replace,
             Some("append") => Mode::Append,
-            Some(_) => return Err(wrong("`mode` is create, replace or append")),
+            Some(_) => return Err(wrong("`mode` must be create, replace or append")),
         };
         let kind = match query::text(&mut object, "as")?.as_deref() {
             None => None,
             Some("arrow") => Some(Kind::Arrow),
             Some("hdf5") => Some(Kind::Hdf5),
             Some("store") => Some(Kind::Store),
-            Some(_) => return Err(wrong("`as` is arrow, hdf5 or store")),
+            Some(_) => return Err(wrong("`as` must be arrow, hdf5 or store")),
         };
         query::nothing_else(&object)?;
         Ok(Self { file, table, mode, kind })
@@ -93,7 +93,7 @@ impl PutRequest {
     fn groups(&self) -> Result<Vec<&str>> {
         let parts: Vec<&str> = self.table.split('/').filter(|part| !part.is_empty()).collect();
         match parts.iter().any(|part| *part == "." || *part == ".." || part.contains('\0')) {
-            true => Err(Error::invalid("a group cannot have such a name")),
+            true => Err(Error::invalid("invalid group name: it is `.` or `..`, or contains NUL")),
             false => Ok(parts),
         }
     }
@@ -112,13 +112,13 @@ fn columns(schema: &SchemaRef) -> Result<Vec<Column>> {
         let name = field.name();
         if name.is_empty() || name.contains(['/', '\0']) || name == "." || !names.insert(name) {
             let name = crate::flight::names::shortened(name);
-            return Err(Error::invalid(format!("no dataset, or no second one, can have the name {name:?}")));
+            return Err(Error::invalid(format!("invalid or duplicate column name {name:?}")));
         }
         let (datatype, cell) = crate::datatype_from_field(field)?;
         Ok(Column { datatype, cell })
     });
     let made = made.collect::<Result<Vec<_>>>()?;
-    if made.is_empty() { Err(Error::invalid("a table without columns")) } else { Ok(made) }
+    if made.is_empty() { Err(Error::invalid("a table needs at least one column")) } else { Ok(made) }
 }
 
 /// Writes the batches of a stream, and returns the result of the commit.
@@ -128,7 +128,7 @@ pub(super) async fn put(
     turn: OwnedSemaphorePermit,
 ) -> std::result::Result<mpsc::Receiver<StreamItem<PutResult>>, Status> {
     let first = messages.message().await?;
-    let first = first.ok_or_else(|| Status::invalid_argument("no message came"))?;
+    let first = first.ok_or_else(|| Status::invalid_argument("the request has no message"))?;
     let descriptor = first.flight_descriptor.clone();
     let descriptor =
         descriptor.ok_or_else(|| Status::invalid_argument("the first message has no descriptor"))?;
@@ -144,7 +144,7 @@ pub(super) async fn put(
         let mut decoded = FlightRecordBatchStream::new_from_flight_data(all);
         let mut any = false;
         while let Some(batch) = decoded.next().await {
-            let batch = batch.map_err(|error| Error::invalid(format!("what came is no table: {error}")));
+            let batch = batch.map_err(|error| Error::invalid(format!("the stream is not a table: {error}")));
             let failed = batch.is_err();
             any = true;
             if batches.send(batch.map(Some)).await.is_err() || failed {
@@ -157,7 +157,7 @@ pub(super) async fn put(
                 drop(batches.send(Ok(Some(RecordBatch::new_empty(Arc::clone(schema))))).await);
             }
             Some(_) => {}
-            None => drop(batches.send(Err(Error::invalid("no schema came"))).await),
+            None => drop(batches.send(Err(Error::invalid("the stream has no schema"))).await),
         }
         // This marks a complete stream: after a panic in the decoder it is missing.
         drop(batches.send(Ok(None)).await);
@@ -199,14 +199,12 @@ impl Batches {
                 Ok(None)
             }
             Some(next) => next,
-            None => {
-                Err(Error::new(ErrorKind::Io, "the client is gone, or what it sent cannot be understood"))
-            }
+            None => Err(Error::new(ErrorKind::Io, "the client has disconnected, or its stream is invalid")),
         }
     }
 
     fn first(&mut self) -> Result<RecordBatch> {
-        self.next()?.ok_or_else(|| Error::invalid("no schema came"))
+        self.next()?.ok_or_else(|| Error::invalid("the stream has no schema"))
     }
 }
 
@@ -215,17 +213,15 @@ fn write(files: &OpenFiles, put: &PutRequest, batches: &mut Batches) -> Result<V
     let is_store = store_folder(&path).is_dir();
     let there = path.exists();
     let done = match put.mode {
-        Mode::Create if there => Err(Error::new(ErrorKind::Io, "there is a file of that name")),
-        Mode::Append if !there => Err(Error::new(ErrorKind::NotFound, "there is no file to append to")),
+        Mode::Create if there => Err(Error::new(ErrorKind::Io, "the file exists already")),
+        Mode::Append if !there => Err(Error::new(ErrorKind::NotFound, "no file to append to")),
         Mode::Any | Mode::Append if there && is_store => append(put, &path, batches),
         Mode::Any | Mode::Append if there => Err(Error::unsupported(
-            "rows are appended to sharded stores ({\"as\": \"store\"} makes one); another file is only replaced \
+            "cannot append: expected a sharded store ({\"as\": \"store\"}); another file is only replaced \
              as a whole ({\"mode\": \"replace\"})",
         )),
         _ if put.kind == Some(Kind::Store) => new_store(put, &path, batches),
-        _ if is_store => {
-            Err(Error::unsupported("a sharded store is there: it is not replaced by a plain file"))
-        }
+        _ if is_store => Err(Error::unsupported("cannot replace a sharded store by a plain file")),
         _ => new_file(put, &path, batches),
     };
     files.forget(&put.file);
@@ -245,7 +241,7 @@ fn chunk_rows(column: &Column) -> u64 {
 fn check_nulls(field: &Field, column: &Column, array: &dyn Array) -> Result<()> {
     if array.logical_null_count() > 0 && !column.datatype.has_vlen() {
         let name = crate::flight::names::shortened(field.name());
-        return Err(Error::unsupported(format!("column {name:?} has nulls, and HDF5 has none for its type")));
+        return Err(Error::unsupported(format!("column {name:?} has nulls; its HDF5 type has none")));
     }
     Ok(())
 }
@@ -254,7 +250,7 @@ fn check_schema(batch: &RecordBatch, schema: &SchemaRef) -> Result<()> {
     if batch.schema_ref() == schema { Ok(()) } else { Err(Error::invalid("batches with different columns")) }
 }
 
-/// Writes a new file, which gets its name when all rows are written.
+/// Writes a new file, which appears at its path when all rows are written.
 fn new_file(put: &PutRequest, path: &Path, batches: &mut Batches) -> Result<Value> {
     let groups = put.groups()?;
     let batch = batches.first()?;
@@ -361,7 +357,7 @@ struct StoreTable {
     log: LogWriter,
     /// For each column its number in the log, and the conversion of its values to elements.
     columns: Vec<(u32, ElementEncoder)>,
-    /// A writer for values of variable length, of which there are none.
+    /// Required for the conversion, but never written to: a store has no values of variable length.
     spare: Writer,
 }
 
@@ -371,7 +367,7 @@ impl StoreTable {
             if definition.datatype.has_vlen() || definition.datatype.has_reference() {
                 let name = crate::flight::names::shortened(field.name());
                 let message =
-                    format!("column {name:?} has values of any length or references: a store has none");
+                    format!("column {name:?} has values of variable length or references: a store has none");
                 return Err(Error::unsupported(message));
             }
             let cell = definition.dims.get(1..).unwrap_or_default();
@@ -389,11 +385,13 @@ impl StoreTable {
         let mut bytes = Vec::new();
         for ((number, target), array) in self.columns.iter().zip(batch.columns()) {
             if array.logical_null_count() > 0 {
-                return Err(Error::unsupported("a column with nulls, and HDF5 has none for its type"));
+                return Err(Error::unsupported("a column has nulls; its HDF5 type has none"));
             }
             bytes.clear();
-            let size =
-                array.len().checked_mul(target.size).ok_or_else(|| Error::limit("a batch beyond memory"))?;
+            let size = array
+                .len()
+                .checked_mul(target.size)
+                .ok_or_else(|| Error::limit("batch larger than memory"))?;
             hyperchunk::room::resize(&mut bytes, size)?;
             target.rows(array, &mut bytes, &HeapTarget { writer: &self.spare, attribute: false })?;
             self.log.append(*number, &bytes)?;
@@ -402,7 +400,8 @@ impl StoreTable {
     }
 }
 
-fn all(stored: &StoreTable, mut batch: RecordBatch, batches: &mut Batches) -> Result<(u64, Ticket)> {
+/// Writes all batches to the log; returns the number of rows and the ticket.
+fn write_all(stored: &StoreTable, mut batch: RecordBatch, batches: &mut Batches) -> Result<(u64, Ticket)> {
     let schema = batch.schema();
     let mut rows = 0;
     loop {
@@ -443,7 +442,7 @@ fn new_store(put: &PutRequest, path: &Path, batches: &mut Batches) -> Result<Val
     options.known = Some(fresh.known.clone());
     let write = || {
         let stored = StoreTable::new(LogWriter::create(path, &options)?, &definitions, &schema)?;
-        let (rows, ticket) = all(&stored, batch, batches)?;
+        let (rows, ticket) = write_all(&stored, batch, batches)?;
         finish(path, ticket, rows)
     };
     write().inspect_err(|_| {
@@ -476,7 +475,7 @@ fn append(put: &PutRequest, path: &Path, batches: &mut Batches) -> Result<Value>
     columns(&schema)?;
     if column_definitions.len() != count {
         let message = format!(
-            "the table has {count} columns and {} came: they would differ in length",
+            "the table has {count} columns, but the request has {}: their lengths would differ",
             column_definitions.len()
         );
         return Err(Error::invalid(message));
@@ -485,7 +484,7 @@ fn append(put: &PutRequest, path: &Path, batches: &mut Batches) -> Result<Value>
     options.statistics = true;
     options.known = known;
     let stored = StoreTable::new(LogWriter::create(path, &options)?, &column_definitions, &schema)?;
-    let (rows, ticket) = all(&stored, batch, batches)?;
+    let (rows, ticket) = write_all(&stored, batch, batches)?;
     finish(path, ticket, rows)
 }
 

@@ -52,7 +52,7 @@ pub(super) struct Flight {
     mapped: bool,
 }
 
-/// Sends items to a client that may be slow, or gone.
+/// Sends items to a client that may be slow, or may have disconnected.
 pub(super) struct BatchSender<T> {
     to: mpsc::Sender<StreamItem<T>>,
     patience: Duration,
@@ -67,11 +67,11 @@ impl<T> BatchSender<T> {
         match sent {
             Ok(Ok(())) => Ok(()),
             Ok(Err(_)) => Err(gone()),
-            Err(_) => Err(Error::new(ErrorKind::Io, "the client did not take what it asked for")),
+            Err(_) => Err(Error::new(ErrorKind::Io, "the client did not receive the response in time")),
         }
     }
 
-    /// Returns whether the client has gone.
+    /// Returns whether the client has disconnected.
     pub(super) fn is_gone(&self) -> bool {
         self.to.is_closed()
     }
@@ -87,11 +87,11 @@ impl<T> BatchSender<T> {
 }
 
 fn gone() -> Error {
-    Error::new(ErrorKind::Io, "the client is gone")
+    Error::new(ErrorKind::Io, "the client has disconnected")
 }
 
 fn aborted() -> Status {
-    Status::internal("the request was torn down")
+    Status::internal("the request was aborted")
 }
 
 /// Returns whether a client is on this machine.
@@ -177,7 +177,7 @@ impl Flight {
                 log(&format!("{what} failed: {}", status.message()));
             }
             let last = sender.runtime.block_on(tokio::time::timeout(sender.patience, sender.to.send(end)));
-            // The receiver has gone.
+            // An error means that the receiver was dropped.
             drop(last);
             drop(turn);
         });
@@ -199,7 +199,7 @@ fn answers<T: Send + 'static>(from: mpsc::Receiver<StreamItem<T>>) -> Answers<T>
 }
 
 fn no_such(method: &str) -> Status {
-    Status::unimplemented(format!("{method} is not served here"))
+    Status::unimplemented(format!("{method} is not supported"))
 }
 
 #[tonic::async_trait]
@@ -288,7 +288,7 @@ impl FlightService for Flight {
         request: Request<Streaming<FlightData>>,
     ) -> std::result::Result<Response<Self::DoPutStream>, Status> {
         if !self.writable {
-            return Err(Status::new(Code::PermissionDenied, "nothing can be written here (--writable)"));
+            return Err(Status::new(Code::PermissionDenied, "the server is read-only (see --writable)"));
         }
         let turn = Self::turn(&self.writers).await?;
         let sent = put::put(Arc::clone(&self.files), request.into_inner(), turn).await?;

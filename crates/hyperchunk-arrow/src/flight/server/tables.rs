@@ -160,7 +160,7 @@ pub(super) fn schema(files: &OpenFiles, query: &Query) -> Result<Bytes> {
     schema_bytes(&RequestedTable::new(files, query, false, false)?.schema)
 }
 
-/// Returns the description of a table. `local` if the client is on this machine.
+/// Returns the description of a table. `local`: the client is on this machine.
 pub(super) fn info(
     files: &OpenFiles,
     query: &Query,
@@ -237,7 +237,7 @@ pub(super) fn get(
     asked.each(&mut |batch, _| {
         if batch.num_rows() == 0 {
             return if sender.is_gone() {
-                Err(Error::new(ErrorKind::Io, "the client is gone"))
+                Err(Error::new(ErrorKind::Io, "the client has disconnected"))
             } else {
                 Ok(())
             };

@@ -1,9 +1,9 @@
 //! BloscLZ, Blosc's own compressor: runs of literals and matches, as in FastLZ. Source: the encoder's output
 //! and the layout of its instructions (Blosc's `blosclz.c`).
 //!
-//! An instruction starts with a byte. 0 to 31 means that many literals plus one. Otherwise the upper three
-//! bits are the length of a match minus 2 (7: continued in further bytes), and the lower five bits are the
-//! high part of the distance.
+//! An instruction starts with a byte. From 0 to 31 it is a run of literals, and the byte is their number
+//! minus one. Otherwise it is a match: the upper three bits are its length minus 2 (7: continued in further
+//! bytes), and the lower five bits are the high part of its distance.
 
 use crate::thread_state::with_state;
 use crate::{Cursor, Error, ErrorKind, Result};
@@ -29,7 +29,7 @@ thread_local! {
 pub(super) fn decompress(from: &[u8], to: &mut [u8]) -> Result<()> {
     let mut cursor = Cursor::new(from, "BloscLZ data", 0);
     let mut at = 0;
-    // The first instruction is a run of literals, whatever its upper bits.
+    // The first instruction is a run of literals, regardless of its upper bits.
     let mut instruction = cursor.u8()? & 31;
     loop {
         if instruction < 32 {
@@ -82,7 +82,9 @@ fn copy(literals: &[u8], to: &mut [u8], at: usize) -> Result<usize> {
 #[inline]
 fn repeat(to: &mut [u8], at: usize, distance: usize, length: usize) -> Result<usize> {
     let end = at.saturating_add(length);
-    let Some(start) = at.checked_sub(distance) else { return Err(damaged("a match before its start")) };
+    let Some(start) = at.checked_sub(distance) else {
+        return Err(damaged("a match refers to bytes before its start"));
+    };
     if end > to.len() {
         return Err(damaged("it is too long"));
     }

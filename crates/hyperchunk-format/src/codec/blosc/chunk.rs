@@ -53,15 +53,15 @@ impl<'a> Chunk<'a> {
         let (nbytes, block, length) = (size()?, size()?, size()?);
         let Some(bytes) = input.get(..length) else {
             return Err(damaged(format!(
-                "a Blosc chunk of {length} bytes, of which {} are there",
+                "a Blosc chunk of {length} bytes, of which only {} are stored",
                 input.len()
             )));
         };
         if !(2..=6).contains(&version) {
-            return Err(Error::unsupported(format!("Blosc's format version {version}")));
+            return Err(Error::unsupported(format!("Blosc format version {version}: expected 2 to 6")));
         }
         if element == 0 || block == 0 {
-            return Err(damaged("Blosc elements or blocks of no bytes"));
+            return Err(damaged("Blosc elements or blocks of 0 bytes"));
         }
         let element = usize::from(element);
         let long = version > 2 && flags & 0x05 == 0x05;
@@ -133,8 +133,8 @@ impl<'a> Chunk<'a> {
         Ok(())
     }
 
-    /// Decodes one block, whose size is `to.len()`. `first` is block 0, unless this is it; see
-    /// [`Chunk::needs_first`].
+    /// Decodes one block, whose size is `to.len()`. `first` is block 0, unless that is the block to decode;
+    /// see [`Chunk::needs_first`].
     pub(in crate::codec) fn decode_block(
         &self,
         state: &mut State,
@@ -150,7 +150,7 @@ impl<'a> Chunk<'a> {
             Content::Stored(bytes) => {
                 let start = number.saturating_mul(self.block);
                 let Some(from) = bytes.get(start..start.saturating_add(to.len())) else {
-                    return Err(damaged("a Blosc block behind the end of its chunk"));
+                    return Err(damaged("a Blosc block past the end of its chunk"));
                 };
                 to.copy_from_slice(from);
                 return Ok(());
@@ -159,7 +159,7 @@ impl<'a> Chunk<'a> {
         };
         let start = starts.as_chunks::<4>().0.get(number).map(|start| u32::from_le_bytes(*start));
         let Some(from) = start.and_then(|start| self.bytes.get(usize::try_from(start).ok()?..)) else {
-            return Err(damaged("a Blosc block behind the end of its chunk"));
+            return Err(damaged("a Blosc block past the end of its chunk"));
         };
         let mut cursor = Cursor::new(from, "Blosc block", 0);
         let streams = if to.len() == self.block { self.streams } else { 1 };
@@ -247,10 +247,10 @@ fn refuse(flags: u8, more: u8) -> Result<()> {
         return Err(Error::unsupported("a Blosc2 chunk with blocks of variable length"));
     }
     if flags & 0x08 != 0 {
-        return Err(Error::unsupported("a lazy Blosc2 chunk, whose data lie elsewhere"));
+        return Err(Error::unsupported("a lazy Blosc2 chunk, whose data are stored elsewhere"));
     }
     if flags & 0x80 != 0 {
-        return Err(Error::unsupported("an instrumented Blosc2 chunk, which holds no data"));
+        return Err(Error::unsupported("an instrumented Blosc2 chunk, which has no data"));
     }
     Ok(())
 }
@@ -270,24 +270,27 @@ fn content(
         1 | 4 => Some(&[0][..]),
         2 => Some(nan(element)?),
         3 => Some(body),
-        other => return Err(Error::unsupported(format!("special values {other} of Blosc2"))),
+        other => return Err(Error::unsupported(format!("unknown special values {other} of Blosc2"))),
     };
     if let Some(value) = value {
         // Each block starts with a whole value.
         if size.checked_rem(value.len()) != Some(0) || block.checked_rem(value.len()) != Some(0) {
-            return Err(damaged(format!("a Blosc chunk of {size} bytes repeats a value of {}", value.len())));
+            return Err(damaged(format!(
+                "a Blosc chunk of {size} bytes repeats a value of {} bytes",
+                value.len()
+            )));
         }
         return Ok(Content::Value(value));
     }
     if flags & 0x02 != 0 {
         return match body.get(..size) {
             Some(body) => Ok(Content::Stored(body)),
-            None => Err(damaged(format!("a Blosc chunk of {size} bytes stores {}", body.len()))),
+            None => Err(damaged(format!("a Blosc chunk of {size} bytes stores only {} bytes", body.len()))),
         };
     }
     match size.div_ceil(block).checked_mul(4).and_then(|size| body.get(..size)) {
         Some(starts) => Ok(Content::Blocks(starts)),
-        None => Err(damaged("a Blosc chunk too short for the places of its blocks")),
+        None => Err(damaged("a Blosc chunk too short for the offsets of its blocks")),
     }
 }
 

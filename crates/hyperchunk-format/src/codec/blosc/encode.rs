@@ -48,15 +48,15 @@ impl Settings {
     pub(in crate::codec) fn new(parameters: &[u32], second: bool) -> Result<Self> {
         let parameter = |at: usize, usual| parameters.get(at).copied().unwrap_or(usual);
         let element = match parameter(2, 0) {
-            0 => return Err(damaged("its parameter, the size of an element, is missing or 0")),
+            0 => return Err(damaged("the filter parameter for the size of an element is missing or 0")),
             size => usize::try_from(size).ok().filter(|size| *size <= 255).unwrap_or(1),
         };
         let (level, shuffle, compressor) = (parameter(4, 5), parameter(5, 1), parameter(6, 0));
         if level > 9 {
-            return Err(Error::invalid(format!("level {level}; there are 0 to 9")));
+            return Err(Error::invalid(format!("level {level}: expected 0 to 9")));
         }
         if shuffle > 2 {
-            return Err(Error::unsupported(format!("writing with Blosc's filter {shuffle}")));
+            return Err(Error::unsupported(format!("cannot write with Blosc's filter {shuffle}")));
         }
         // Shuffling single bytes has no effect.
         let shuffle = if element == 1 && shuffle == 1 { 0 } else { shuffle };
@@ -207,7 +207,7 @@ impl Settings {
             to.fill(0);
             let start = [version, 1, flags | shuffled, element];
             to.iter_mut().zip(start).for_each(|(to, from)| *to = from);
-            // The last slot; after it the compressor, by its other number.
+            // The last filter slot, followed by the compressor's number in the filter's parameters.
             let numbers = [self.shuffle, self.compressor].map(|number| number.to_le_bytes()[0]);
             to.iter_mut().skip(21).zip(numbers).for_each(|(to, from)| *to = from);
         }

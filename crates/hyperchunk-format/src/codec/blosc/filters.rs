@@ -32,7 +32,11 @@ pub(super) fn filter(id: u8, meta: u8, size: usize, item: usize, version: u8) ->
         34 | 35 => Filter::ByteDelta { streams: given(item), broken: id == 34 },
         32 => return Err(Error::unsupported("Blosc2's filter ndcell (32)")),
         33 => return Err(Error::unsupported("Blosc2's filter ndmean (33)")),
-        _ => return Err(Error::unsupported(format!("filter {id} of Blosc2, which is none of its own"))),
+        _ => {
+            return Err(Error::unsupported(format!(
+                "filter {id} of Blosc2, which is not one of its own filters"
+            )));
+        }
     }))
 }
 
@@ -40,13 +44,13 @@ pub(super) fn filter(id: u8, meta: u8, size: usize, item: usize, version: u8) ->
 #[derive(Debug, Default)]
 pub(super) struct Filters {
     joiner: Joiner,
-    /// Block as decompressed, then as left by the filters.
+    /// Block after decompression, then after each filter.
     pub(super) block: Vec<u8>,
     other: Vec<u8>,
 }
 
 impl Filters {
-    /// Decodes `block` into `to`. `first` is the chunk's first block, unless this is it.
+    /// Decodes `block` into `to`. `first` is the chunk's first block, unless that is the block to decode.
     ///
     /// # Errors
     /// Limit if there is no memory.
@@ -125,8 +129,8 @@ fn byte_delta(block: &mut [u8], streams: usize, broken: bool) {
         }
     };
     for stream in block.chunks_exact_mut(length).take(streams) {
-        let anew = if broken { length & !15 } else { length };
-        let (front, back) = stream.split_at_mut_checked(anew).unwrap_or_default();
+        let restart = if broken { length & !15 } else { length };
+        let (front, back) = stream.split_at_mut_checked(restart).unwrap_or_default();
         add(front);
         add(back);
     }

@@ -34,7 +34,7 @@ impl<'a> Compressor<'a> {
                 };
                 return Err(Error::unsupported(format!("Blosc2's compressor plugin {custom} ({name})")));
             }
-            _ => return Err(Error::unsupported(format!("Blosc's compressor {format}"))),
+            _ => return Err(Error::unsupported(format!("unknown Blosc compressor {format}"))),
         };
         match compressor {
             Self::BloscLz | Self::Snappy | Self::Zlib if dictionary.is_some() => {
@@ -60,7 +60,7 @@ impl<'a> Compressor<'a> {
         if written == to.len() {
             return Ok(());
         }
-        Err(damaged(format!("{written} bytes come out of a stream instead of {}", to.len())))
+        Err(damaged(format!("a stream decodes to {written} bytes instead of {}", to.len())))
     }
 }
 
@@ -90,7 +90,7 @@ impl Writer {
                 8 => 20,
                 level => level.saturating_mul(2).saturating_sub(1),
             }),
-            _ => return Err(Error::invalid(format!("no such compressor: {number}"))),
+            _ => return Err(Error::invalid(format!("unknown compressor {number}"))),
         })
     }
 

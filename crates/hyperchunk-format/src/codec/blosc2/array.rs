@@ -35,7 +35,7 @@ impl Array {
         let array = Self { shape: extent(0xd3)?, chunk: extent(0xd2)?, block: extent(0xd2)? };
         let blocks = array.block.iter().zip(&array.chunk);
         if array.shape.contains(&0) || blocks.clone().any(|(block, chunk)| *block == 0 || block > chunk) {
-            return Err(damaged(&format!("a Blosc2 array of impossible extents: {array:?}")));
+            return Err(damaged(&format!("a Blosc2 array of invalid extents: {array:?}")));
         }
         if product(&array.shape, frame.element).is_none() {
             return Err(damaged("a Blosc2 array that is too large"));
@@ -52,11 +52,11 @@ impl Array {
                 .shape
                 .iter()
                 .zip(extent)
-                .all(|(size, told)| u32::try_from(*size).is_ok_and(|size| size == *told));
+                .all(|(size, declared)| u32::try_from(*size).is_ok_and(|size| size == *declared));
         if same {
             return Ok(());
         }
-        Err(damaged(&format!("a Blosc2 array of {:?} where {extent:?} is expected", self.shape)))
+        Err(damaged(&format!("a Blosc2 array of {:?}, expected {extent:?}", self.shape)))
     }
 
     /// Decodes all elements, in row-major order.
@@ -71,7 +71,10 @@ impl Array {
         let grid: Vec<usize> =
             self.shape.iter().zip(&self.chunk).map(|(size, chunk)| size.div_ceil(*chunk)).collect();
         if product(&grid, 1) != Some(frame.count()) {
-            return Err(damaged(&format!("a Blosc2 array of {grid:?} chunks has {}", frame.count())));
+            return Err(damaged(&format!(
+                "a Blosc2 array of {grid:?} chunks in a frame of {}",
+                frame.count()
+            )));
         }
         let mut place = vec![0_usize; grid.len()];
         for number in 0..frame.count() {
@@ -102,7 +105,10 @@ impl Array {
             within.iter().zip(&self.block).map(|(size, block)| size.div_ceil(*block)).collect();
         let size = product(&self.block, frame.element);
         if size != Some(chunk.block) || product(&stored, chunk.block) != Some(chunk.size) {
-            let message = format!("a Blosc2 chunk of {} bytes in blocks of {}", chunk.size, chunk.block);
+            let message = format!(
+                "a Blosc2 chunk of {} bytes in blocks of {} does not match its array",
+                chunk.size, chunk.block
+            );
             return Err(damaged(&message));
         }
         let first = if chunk.needs_first() {

@@ -13,12 +13,12 @@ const SPLIT_MODE: u8 = 3;
 /// Empty list of metalayers.
 const NO_METALAYERS: [u8; 10] = [0x93, 0xcd, 0, 7, 0xde, 0, 0, 0xdc, 0, 0];
 /// Chunk of chunk offsets: a single chunk at 0.
-const PLACES: [u8; 40] =
+const OFFSETS_CHUNK: [u8; 40] =
     *b"\x05\x01\x07\x08\x08\0\0\0\x08\0\0\0\x28\0\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
-/// Trailer: only its own length.
+/// Trailer, which contains only its own length.
 const TRAILER: [u8; 35] =
     *b"\x94\x01\x93\xcd\0\x06\xde\0\0\xdc\0\0\xce\0\0\0\x23\xd8\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
-/// Total length of both.
+/// Total length of the chunk of offsets and the trailer.
 const TRAILING_BYTES: usize = 75;
 
 pub(super) fn encode(
@@ -34,7 +34,7 @@ pub(super) fn encode(
         return Ok(EncodeOutcome::Refused);
     };
     let (chunk, rest) = rest.split_at_mut_checked(length).unwrap_or_default();
-    rest.iter_mut().zip(PLACES.into_iter().chain(TRAILER)).for_each(|(to, from)| *to = from);
+    rest.iter_mut().zip(OFFSETS_CHUNK.into_iter().chain(TRAILER)).for_each(|(to, from)| *to = from);
     let size = HEADER_BYTES.saturating_add(length).saturating_add(TRAILING_BYTES);
     // Fields of the chunk: size of an element and of a block, filters, compressor.
     let &mut [_, _, _, element, _, _, _, _, b0, b1, b2, b3, _, _, _, _, ref filters @ ..] = chunk else {

@@ -35,7 +35,7 @@ impl<'a> Frame<'a> {
         let mut cursor = Cursor::new(input, "Blosc2 frame", 0);
         cursor.skip(1)?;
         if cursor.take(9)? != b"\xa8b2frame\0" {
-            return Err(damaged("no Blosc2 frame"));
+            return Err(damaged("the data are not a Blosc2 frame"));
         }
         let header = size(number(&mut cursor, 0xd2)?)?;
         let length = size(number(&mut cursor, 0xcf)?)?;
@@ -52,7 +52,7 @@ impl<'a> Frame<'a> {
         }
         let Some(bytes) = input.get(..length) else {
             return Err(damaged(&format!(
-                "a Blosc2 frame of {length} bytes, of which {} are there",
+                "a Blosc2 frame of {length} bytes, of which only {} are stored",
                 input.len()
             )));
         };
@@ -75,7 +75,7 @@ impl<'a> Frame<'a> {
         let index = Chunk::parse(self.bytes.get(at..).unwrap_or_default(), None)?;
         if count.checked_mul(8) != Some(index.size) {
             return Err(damaged(&format!(
-                "a Blosc2 frame of {count} chunks with {} bytes of places",
+                "a Blosc2 frame of {count} chunks with {} bytes of offsets",
                 index.size
             )));
         }
@@ -175,7 +175,7 @@ pub(super) fn size(number: u64) -> Result<usize> {
     usize::try_from(number)
         .ok()
         .filter(|size| *size <= isize::MAX as usize)
-        .ok_or_else(|| damaged(&format!("{number} bytes in a Blosc2 frame")))
+        .ok_or_else(|| damaged(&format!("a size of {number} bytes in a Blosc2 frame")))
 }
 
 #[cold]

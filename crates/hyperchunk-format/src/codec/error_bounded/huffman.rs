@@ -36,14 +36,14 @@ impl Tree {
     pub(crate) fn read(cursor: &mut Cursor<'_>, count: u32, swappable: bool) -> Result<Self> {
         let big = cursor.u8()? != 0 && swappable;
         let width: usize = match count {
-            0 => return Err(damaged("without nodes")),
+            0 => return Err(damaged("has no nodes")),
             1..=256 => 1,
             257..=65536 => 2,
             _ => 4,
         };
         let count = count as usize;
         let mut array = |width: usize| -> Result<Vec<u32>> {
-            let bytes = cursor.take(count.checked_mul(width).ok_or_else(|| damaged("too large"))?)?;
+            let bytes = cursor.take(count.checked_mul(width).ok_or_else(|| damaged("is too large"))?)?;
             let number = |bytes: &[u8]| match big {
                 true => bytes.iter().fold(0, |number, byte| number << 8 | u32::from(*byte)),
                 false => bytes.iter().rev().fold(0, |number, byte| number << 8 | u32::from(*byte)),
@@ -61,7 +61,7 @@ impl Tree {
             nodes.push(match leaf {
                 true => Node::Leaf(value.cast_signed()),
                 false if inside(*left) && inside(*right) => Node::Inner(*left, *right),
-                false => return Err(damaged("with a node that has no children")),
+                false => return Err(damaged("has an inner node without children")),
             });
         }
         let mut tree = Self { nodes, table: Vec::new() };
@@ -102,7 +102,7 @@ impl Tree {
         }
         // Each code has at least one bit.
         if count > bytes.len().saturating_mul(8) {
-            return Err(damaged("with too few bits"));
+            return Err(damaged("has too few bits"));
         }
         let mut values = filled(0, count)?;
         let mut bits = Bits { bytes, buffer: 0, left: 0 };
@@ -120,7 +120,7 @@ impl Tree {
                         bits.refill();
                         value
                     }
-                    None => return Err(damaged("without a table")),
+                    None => return Err(damaged("has no table")),
                 };
             }
         }
@@ -180,7 +180,7 @@ impl Bits<'_> {
     }
 
     fn consume(&mut self, count: u32) -> Result<()> {
-        self.left = self.left.checked_sub(count).ok_or_else(|| damaged("whose bits end early"))?;
+        self.left = self.left.checked_sub(count).ok_or_else(|| damaged("is used with too few bits"))?;
         self.buffer = self.buffer.unbounded_shl(count);
         Ok(())
     }

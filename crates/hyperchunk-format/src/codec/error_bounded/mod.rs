@@ -49,7 +49,7 @@ impl Shape {
 
 #[cold]
 fn too_large() -> Error {
-    Error::limit("a chunk of SZ is larger than it may be")
+    Error::limit("a chunk of SZ is larger than the address space")
 }
 
 #[cold]

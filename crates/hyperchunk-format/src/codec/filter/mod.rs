@@ -49,7 +49,8 @@ impl Target<'_> {
 }
 
 fn fit(value: u64, what: &str) -> Result<u32> {
-    u32::try_from(value).map_err(|_| Error::limit(format!("{value} {what}; a filter stores less than 2³²")))
+    u32::try_from(value)
+        .map_err(|_| Error::limit(format!("{value} {what}, more than a filter parameter can store")))
 }
 
 /// Returns the filter with an identifier, with the client data for a dataset. `options` are the user's, as in
@@ -95,8 +96,8 @@ fn chosen(id: u16, options: &[u32]) -> &[u32] {
         (5, [count, ..]) if *count as usize == options.len() => options.get(..0),
         (4, [_, _, _, _]) => options.get(..2),
         (6, _) if options.len() == SCALE_OFFSET_PARAMETERS => options.get(..2),
-        // Version (0.2 or later) and size of an element. With three numbers, a user's options would have a
-        // compression second.
+        // Version (0.2 or later) and size of an element. Three numbers may also be a user's options, the
+        // second of which is the compression: 0, 2 or 3.
         (32008, [0, 2..=u32::MAX, _, _, ..]) => options.get(3..),
         (32008, [0, 4..=u32::MAX, _]) => options.get(3..),
         // Extent of a chunk.
@@ -134,7 +135,7 @@ fn parameters(id: u16, options: &[u32], target: &Target<'_>) -> Result<Vec<u32>>
     Ok(match id {
         1 => vec![level(options, 0..=9, 6)?],
         2 | 3 | 5 | 32000 if !options.is_empty() => {
-            return Err(Error::invalid(format!("it takes no options; there are {}", options.len())));
+            return Err(Error::invalid(format!("the filter takes no options, got {}", options.len())));
         }
         2 => vec![target.element()?],
         3 => Vec::new(),
@@ -174,15 +175,15 @@ fn parameters(id: u16, options: &[u32], target: &Target<'_>) -> Result<Vec<u32>>
     })
 }
 
-/// Returns the single option of many filters.
+/// Returns the option of a filter that has only one.
 fn level(options: &[u32], range: std::ops::RangeInclusive<u32>, usual: u32) -> Result<u32> {
     match options {
         [] => Ok(usual),
         [level] if range.contains(level) => Ok(*level),
         [level] => {
-            Err(Error::invalid(format!("the option {level}; there are {} to {}", range.start(), range.end())))
+            Err(Error::invalid(format!("option {level}: expected {} to {}", range.start(), range.end())))
         }
-        _ => Err(Error::invalid(format!("{} options; it takes one", options.len()))),
+        _ => Err(Error::invalid(format!("the filter takes one option, got {}", options.len()))),
     }
 }
 
@@ -191,17 +192,17 @@ fn blosc(options: &[u32]) -> Result<[u32; 3]> {
     let option = |at: usize, usual| options.get(at).copied().unwrap_or(usual);
     let (level, shuffle, compressor) = (option(4, 5), option(5, 1), option(6, 1));
     if level > 9 || shuffle > 4 || compressor > 5 || options.len() > 7 {
-        return Err(Error::invalid(format!("no such options: {options:?}")));
+        return Err(Error::invalid(format!("invalid options: {options:?}")));
     }
     Ok([level, shuffle, compressor])
 }
 
 fn bitshuffle(options: &[u32], target: &Target<'_>) -> Result<Vec<u32>> {
     if options.first().is_some_and(|block| !block.is_multiple_of(8)) {
-        return Err(Error::invalid("the number of elements in a block is no multiple of 8"));
+        return Err(Error::invalid("the number of elements in a block is not a multiple of 8"));
     }
     if options.get(1).is_some_and(|compression| ![0, 2, 3].contains(compression)) || options.len() > 5 {
-        return Err(Error::invalid(format!("no such options: {options:?}")));
+        return Err(Error::invalid(format!("invalid options: {options:?}")));
     }
     // Version of bitshuffle.
     Ok([&[0, 4, target.element()?], options].concat())
@@ -221,12 +222,12 @@ fn szip(options: &[u32], target: &Target<'_>) -> Result<Vec<u32>> {
     let block = options.get(1).copied().unwrap_or(8);
     let chosen = mask & (ENTROPY_CODING | NEAREST_NEIGHBOUR);
     if options.len() > 2 || !(2..=32).contains(&block) || block % 2 != 0 || !chosen.is_power_of_two() {
-        return Err(Error::invalid(format!("no such options: {options:?}")));
+        return Err(Error::invalid(format!("invalid options: {options:?}")));
     }
     let size = target.datatype.size.saturating_mul(8);
     let (order, precision, offset) = number(target.datatype)
         .filter(|_| size <= 32 || size == 64)
-        .ok_or_else(|| Error::unsupported("elements that are no numbers of 1, 2, 3, 4 or 8 bytes"))?;
+        .ok_or_else(|| Error::unsupported("the elements are not numbers of 1, 2, 3, 4 or 8 bytes"))?;
     let bits = match u64::from(if offset == 0 { precision } else { 0 }) {
         0 if size > 24 => size.next_multiple_of(32),
         0 => size,
@@ -238,7 +239,9 @@ fn szip(options: &[u32], target: &Target<'_>) -> Result<Vec<u32>> {
     let row = target.chunk.last().copied().unwrap_or(1);
     let line = if row < u64::from(block) { target.elements()? } else { row };
     if line < u64::from(block) {
-        return Err(Error::invalid(format!("blocks of {block} pixels in a chunk of {line} elements")));
+        return Err(Error::invalid(format!(
+            "blocks of {block} pixels do not fit a chunk of {line} elements"
+        )));
     }
     // Rows of more than 4096 pixels exceed the longest scan line for every block size.
     let line = if row > 4096 { most } else { line.min(most) };
@@ -265,11 +268,12 @@ const SCALE_OFFSET_PARAMETERS: usize = 20;
 
 fn scale_offset(options: &[u32], target: &Target<'_>) -> Result<Vec<u32>> {
     let &[kind, factor] = options else {
-        return Err(Error::invalid(format!("{} options; it takes two", options.len())));
+        return Err(Error::invalid(format!("the filter takes two options, got {}", options.len())));
     };
     let size = target.element()?;
-    let wrong =
-        || Error::unsupported("elements that are no integers of 1, 2, 4 or 8 bytes or floats of 4 or 8");
+    let wrong = || {
+        Error::unsupported("the elements are not integers of 1, 2, 4 or 8 bytes or floats of 4 or 8 bytes")
+    };
     let (class, signed, order) = match &target.datatype.class {
         Class::Integer { order, signed, .. } if [1, 2, 4, 8].contains(&size) => (0, *signed, *order),
         Class::Float(float) if [4, 8].contains(&size) => (1, false, float.order),
@@ -281,10 +285,10 @@ fn scale_offset(options: &[u32], target: &Target<'_>) -> Result<Vec<u32>> {
         ByteOrder::Vax => return Err(wrong()),
     };
     if kind != (if class == 0 { 2 } else { 0 }) {
-        return Err(Error::invalid(format!("the kind {kind} is not for such elements")));
+        return Err(Error::invalid(format!("kind {kind} does not apply to elements of this datatype")));
     }
     if class == 0 && factor > size.saturating_mul(8) {
-        return Err(Error::invalid(format!("{factor} bits for elements of {size} bytes")));
+        return Err(Error::invalid(format!("{factor} bits are more than elements of {size} bytes have")));
     }
     let elements = fit(target.elements()?, "elements in a chunk")?;
     let mut parameters = vec![kind, factor, elements, class, size, signed.into(), order];

@@ -25,7 +25,7 @@ pub(super) fn parameters(target: &Target<'_>) -> Result<Vec<u32>> {
     }
     let Tree { mut parameters, padded } = tree;
     if parameters.len() > MAX_PARAMETERS {
-        return Err(Error::limit(format!("{} parameters; {MAX_PARAMETERS} are the most", parameters.len())));
+        return Err(Error::limit(format!("{} parameters, more than {MAX_PARAMETERS}", parameters.len())));
     }
     let count = fit(parameters.len() as u64, "parameters")?;
     // Without padding, the filter has nothing to do.
@@ -68,7 +68,7 @@ impl Tree {
         let order = match order {
             ByteOrder::Little => 0,
             ByteOrder::Big => 1,
-            ByteOrder::Vax => return Err(Error::unsupported("numbers in VAX order")),
+            ByteOrder::Vax => return Err(Error::unsupported("numbers in VAX byte order")),
         };
         self.parameters.extend([NUMBER, size, order, precision.into(), offset.into()]);
         self.padded |= offset != 0 || u32::from(precision) != size.saturating_mul(8);

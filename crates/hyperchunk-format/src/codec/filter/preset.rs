@@ -39,7 +39,7 @@ pub fn preset(name: &str, target: &Target<'_>) -> Result<Pipeline> {
         _ => {
             let names: Vec<&str> = PRESETS.iter().map(|(name, _)| *name).collect();
             Err(Error::invalid(format!(
-                "no preset \"{}\"; there are {}",
+                "no preset \"{}\": expected one of {}",
                 name.escape_debug(),
                 names.join(", ")
             )))

@@ -40,7 +40,7 @@ impl<'a> Image<'a> {
     pub(super) fn parse(input: &'a [u8]) -> Result<Self> {
         let mut cursor = Cursor::new(input, "JPEG-LS image", 0);
         if cursor.take(2)? != b"\xff\xd8" {
-            return Err(damaged("no JPEG-LS image"));
+            return Err(damaged("the data are not a JPEG-LS image"));
         }
         let mut frame = None;
         let mut preset = [0; 5];
@@ -85,7 +85,7 @@ impl<'a> Image<'a> {
                 0xda => {
                     let (count, near, interleave) = parse_scan(&mut segment)?;
                     if count != 1 && count != self.components {
-                        return Err(Error::unsupported("JPEG-LS scans of some components"));
+                        return Err(Error::unsupported("JPEG-LS scans of several but not all components"));
                     }
                     let start = done.saturating_mul(plane);
                     let size = plane.saturating_mul(count);
@@ -145,8 +145,8 @@ impl<'a> Image<'a> {
 
 /// Sets the samples outside the image that prediction uses.
 fn edges(before: &mut [i32], line: &mut [i32]) {
-    if let [.., last, behind] = before {
-        *behind = *last;
+    if let [.., last, after] = before {
+        *after = *last;
     }
     if let ([_, above, ..], [first, ..]) = (&*before, line) {
         *first = *above;
@@ -173,7 +173,7 @@ fn segment<'a>(cursor: &mut Cursor<'a>) -> Result<(u8, Cursor<'a>)> {
 fn refuse(marker: u8, segment: &Cursor<'_>) -> Result<()> {
     match marker {
         0xe8 if segment.rest().starts_with(b"mrfx") && segment.rest().get(4) != Some(&0) => {
-            Err(Error::unsupported("a JPEG-LS image with a transformation of colours"))
+            Err(Error::unsupported("a JPEG-LS image with a colour transformation"))
         }
         // Application data and comments.
         0xe0..=0xef | 0xfe => Ok(()),
@@ -190,7 +190,7 @@ fn parse_frame(segment: &mut Cursor<'_>) -> Result<(u32, usize, usize, usize)> {
     let width = usize::from(u16::from_be_bytes(segment.array()?));
     let components = usize::from(segment.u8()?);
     if height == 0 || width == 0 {
-        return Err(Error::unsupported("a JPEG-LS image that does not say its size in its frame"));
+        return Err(Error::unsupported("a JPEG-LS image without its size in its frame"));
     }
     if !(2..=16).contains(&precision) || components == 0 {
         return Err(damaged(&format!("a JPEG-LS image of {components} components with {precision} bits")));

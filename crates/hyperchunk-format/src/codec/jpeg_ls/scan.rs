@@ -346,7 +346,7 @@ fn parameter(count: i64, sizes: i64) -> u32 {
     if count.unbounded_shl(k) < sizes { k.saturating_add(1) } else { k }
 }
 
-/// Returns the median prediction of a sample: an edge's other side, or on a plane (A.4.1).
+/// Returns the median edge prediction of a sample from its left, upper and upper left neighbours (A.4.1).
 #[inline]
 fn predict(a: i32, b: i32, c: i32) -> i32 {
     if c >= a.max(b) {

@@ -16,7 +16,7 @@ pub(super) fn encode(
         return Err(Error::unsupported(message));
     }
     if u64::from(count).checked_mul(node.size.into()) != Some(input.len() as u64) {
-        let message = format!("{} bytes, which are not {count} elements of {}", input.len(), node.size);
+        let message = format!("{} bytes do not form {count} elements of {} bytes", input.len(), node.size);
         return Err(Error::invalid(message));
     }
     let bits = u128::from(count).saturating_mul(node.bits.into());

@@ -22,7 +22,7 @@ pub(super) fn encode(
     let Parameters { count, size, order, .. } = *parameters;
     if u64::from(count).checked_mul(size.into()) != Some(input.len() as u64) {
         return Err(Error::invalid(format!(
-            "{} bytes, which are not {count} elements of {size}",
+            "{} bytes do not form {count} elements of {size} bytes",
             input.len()
         )));
     }
@@ -83,25 +83,25 @@ fn integers(
     let mask = u64::MAX.wrapping_shr(64_u32.wrapping_sub(full));
     let fill = parameters.fill.map(|fill| fill & mask);
     // With the sign bit inverted, signed numbers have the order of unsigned ones.
-    let turn = if parameters.signed { 1_u64.wrapping_shl(full.wrapping_sub(1)) } else { 0 };
+    let sign_bit = if parameters.signed { 1_u64.wrapping_shl(full.wrapping_sub(1)) } else { 0 };
     let (mut least, mut most) = (u64::MAX, 0);
     match fill {
         Some(fill) => each(elements, |value| {
             if value != fill {
-                least = least.min(value ^ turn);
-                most = most.max(value ^ turn);
+                least = least.min(value ^ sign_bit);
+                most = most.max(value ^ sign_bit);
             }
         }),
         None => each(elements, |value| {
-            least = least.min(value ^ turn);
-            most = most.max(value ^ turn);
+            least = least.min(value ^ sign_bit);
+            most = most.max(value ^ sign_bit);
         }),
     }
     if least > most {
         // Only fill values.
-        (least, most) = (turn, turn);
+        (least, most) = (sign_bit, sign_bit);
     }
-    let (range, least) = (most.wrapping_sub(least), least ^ turn);
+    let (range, least) = (most.wrapping_sub(least), least ^ sign_bit);
     // Sign-extended to 64 bits.
     let minimum = if parameters.signed {
         let shift = 64_u32.wrapping_sub(full);

@@ -13,7 +13,8 @@ pub(super) struct MissingValues {
 }
 
 impl MissingValues {
-    /// Reads the missing values before the stream of a chunk with `count` elements; `None` without missing values.
+    /// Reads the missing values before the stream of a chunk with `count` elements; `None` without missing
+    /// values.
     pub(super) fn read(cursor: &mut Cursor<'_>, count: usize, double: bool) -> Result<Option<Self>> {
         let mut value = [0; 8];
         match cursor.u8()? {
@@ -37,7 +38,7 @@ impl MissingValues {
         let mut mask = with_room(words)?;
         while bits.position() < u64::from(total) {
             if mask.len() == words {
-                return Err(damaged("more places of missing values than elements"));
+                return Err(damaged("more bits for missing values than elements"));
             }
             mask.push(if !bits.read() {
                 frequent
@@ -48,7 +49,7 @@ impl MissingValues {
             });
         }
         if bits.position() != u64::from(total) || mask.len() != words {
-            return Err(damaged("the places of the missing values end early"));
+            return Err(damaged("the bit mask of the missing values ends early"));
         }
         Ok(Some(Self { value, mask }))
     }

@@ -1,8 +1,8 @@
 //! SPERR, filter 32028: floating-point planes and volumes as wavelet coefficients, coded by SPECK, with
 //! corrected outliers.
 //!
-//! Source: Li, Lindstrom, Clyne, *Lossy scientific data compression with SPERR* (2023); the streams of SPERR 0.8 and
-//! H5Z-SPERR 0.1 and 0.2. The values are SPERR's own to the last bit.
+//! Source: Li, Lindstrom, Clyne, *Lossy scientific data compression with SPERR* (2023); the streams of SPERR
+//! 0.8 and H5Z-SPERR 0.1 and 0.2. The values are SPERR's own to the last bit.
 
 mod missing;
 mod sets;
@@ -39,7 +39,7 @@ impl Codec for Sperr {
         let count = parameters.dims.iter().try_fold(1_usize, |product, side| product.checked_mul(*side));
         let width = if parameters.double { 8 } else { 4 };
         let Some(count) = count.filter(|count| count.saturating_mul(width) <= context.limit) else {
-            return Err(Error::limit("a SPERR chunk is larger than it may be"));
+            return Err(Error::limit("a SPERR chunk is larger than the limit"));
         };
         if count == 0 {
             return Err(damaged("a side of the chunk is zero"));
@@ -83,12 +83,12 @@ impl Parameters {
         let (Some((&[kind, quality], sides)), Some(2 | 3)) =
             (parameters.split_first_chunk(), parameters.len().checked_sub(2))
         else {
-            return Err(damaged(format!("{} parameters instead of 4 or 5", parameters.len())));
+            return Err(damaged(format!("{} filter parameters instead of 4 or 5", parameters.len())));
         };
         let version = kind >> 10 & 63;
         if version > 1 {
             return Err(Error::unsupported(format!(
-                "a SPERR chunk in version {version} of the filter; 0 and 1 are known"
+                "a SPERR chunk in version {version} of the filter: expected 0 or 1"
             )));
         }
         let volume = match kind & 3 {
@@ -99,7 +99,7 @@ impl Parameters {
         let mut dims = match *sides {
             [x, y] if !volume => [x, y, 1],
             [x, y, z] if volume => [x, y, z],
-            _ => return Err(damaged("as many sides as another rank has")),
+            _ => return Err(damaged("a number of sides that does not match its rank")),
         };
         if quality >> 31 != 0 {
             // "Rank swap": the first and the last axis were exchanged.
@@ -116,7 +116,7 @@ fn volume(bytes: &[u8], dims: Dims) -> Result<Vec<f64>> {
     let mut cursor = Cursor::new(bytes, "SPERR stream", 0);
     let version = cursor.u8()?;
     if version != 0 {
-        return Err(Error::unsupported(format!("a SPERR stream of version {version}; 0 is known")));
+        return Err(Error::unsupported(format!("a SPERR stream of version {version}: expected 0")));
     }
     let flags = cursor.u8()?;
     if flags & 0x40 == 0 {
@@ -154,7 +154,7 @@ impl VolumeDivision {
         if side.contains(&0) {
             return Err(damaged("pieces without elements"));
         }
-        // The remainder becomes a piece of its own if it is longer than half a piece.
+        // The remainder becomes a separate piece if it is longer than half a piece.
         let count = |axis: usize| {
             let (total, side) = (dims.get(axis).copied()?, side.get(axis).copied()?);
             let more = total.checked_rem(side)? > side / 2;

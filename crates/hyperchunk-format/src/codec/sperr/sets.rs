@@ -107,7 +107,7 @@ impl<const N: usize> Set for Block<N> {
     fn split(&self, level: usize) -> (usize, Subsets<Self>) {
         match N {
             1 => (level.saturating_add(1), Subsets::new([0, 1].map(|which| self.part(1, which)))),
-            // Planes start at the far corner and descend one level, whatever the number of halved axes.
+            // Planes start at the far corner and descend one level, regardless of the number of halved axes.
             2 => (level.saturating_add(1), Subsets::new([3, 2, 1, 0].map(|which| self.part(3, which)))),
             _ => {
                 (level.saturating_add(self.halved(7)), Subsets::new((0..8).map(|which| self.part(7, which))))

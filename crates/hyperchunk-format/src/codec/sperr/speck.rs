@@ -1,7 +1,7 @@
 //! SPECK: integers coded bit plane by bit plane, with insignificant sets of them coded as one.
 //!
-//! Source: Pearlman, Islam, Nagaraj, Said, *Efficient, low-complexity image coding with a set-partitioning embedded
-//! block coder* (2004), and the order of sets that SPERR 0.8 uses.
+//! Source: Pearlman, Islam, Nagaraj, Said, *Efficient, low-complexity image coding with a set-partitioning
+//! embedded block coder* (2004), and the order of sets that SPERR 0.8 uses.
 
 use super::sets::{Set, Subsets};
 use super::{Bits, damaged};
@@ -212,5 +212,5 @@ fn set_bit(words: &mut [u64], index: usize, value: bool) {
 }
 
 fn too_deep() -> Error {
-    damaged("sets are split too often")
+    damaged("sets are split too many times")
 }

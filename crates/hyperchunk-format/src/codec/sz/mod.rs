@@ -1,11 +1,11 @@
 //! SZ, filter 32017: quantized prediction errors as Huffman codes, in Zstandard or zlib.
 //!
-//! Source: Tao, Di, Chen, Cappello, *Significantly improving lossy compression for scientific data sets based on
-//! multidimensional prediction and error-controlled quantization* (2017); Liang et al., *Error-controlled lossy
-//! compression optimized for high compression ratios of scientific datasets* (2018); Zou et al., *Accelerating
-//! relative-error bounded lossy compression for HPC datasets with precomputation-based mechanisms* (2019); the streams of
-//! SZ 2.1.8 to 2.1.12. The values are SZ's own to the last bit; where errors are relative, as far as the C libraries'
-//! `pow` and `exp2` are the same.
+//! Source: Tao, Di, Chen, Cappello, *Significantly improving lossy compression for scientific data sets based
+//! on multidimensional prediction and error-controlled quantization* (2017); Liang et al., *Error-controlled
+//! lossy compression optimized for high compression ratios of scientific datasets* (2018); Zou et al.,
+//! *Accelerating relative-error bounded lossy compression for HPC datasets with precomputation-based
+//! mechanisms* (2019); the streams of SZ 2.1.8 to 2.1.12. The values are SZ's own to the last bit; where
+//! errors are relative, as far as the C libraries' `pow` and `exp2` are the same.
 
 mod element;
 mod exact;
@@ -30,7 +30,7 @@ pub(super) struct Sz;
 
 /// Oldest version with the stream format of 2.1.12.
 const OLDEST: [u8; 3] = [2, 1, 8];
-/// Number of elements that is stored unchanged without the parameters showing it.
+/// Number of elements of a chunk that may be stored unchanged although the parameters do not show it.
 const UNCOMPRESSED_ELEMENTS: usize = 20;
 /// Size in bytes of the parameters at the start of an integer stream.
 const PARAMETER_BYTES: usize = 28;
@@ -78,7 +78,7 @@ fn write<T: Element>(
 ) -> Result<()> {
     let size = shape.count.saturating_mul(T::SIZE_BYTES);
     if size > context.limit {
-        return Err(Error::limit("an SZ chunk is larger than it may be"));
+        return Err(Error::limit("an SZ chunk is larger than the limit"));
     }
     if shape.count == UNCOMPRESSED_ELEMENTS && input.len() == size {
         output.extend_from_slice(input);
@@ -90,7 +90,7 @@ fn write<T: Element>(
     let Some(version) = stream.first_chunk::<3>() else { return Err(damaged("too short")) };
     if *version < OLDEST || !version.starts_with(&[2]) {
         let [major, minor, patch] = version;
-        let message = format!("an SZ chunk of version {major}.{minor}.{patch}; 2.1.8 to 2.1.12 are known");
+        let message = format!("an SZ chunk of version {major}.{minor}.{patch}: expected 2.1.8 to 2.1.12");
         return Err(Error::unsupported(message));
     }
     let values = decode(stream, shape)?;
@@ -137,7 +137,7 @@ impl StreamFlags {
         let has = |bit: u8| flags & bit != 0;
         let order = cursor.rest().get(14).copied().unwrap_or_default();
         if !matches!(order, ORDER_PLAIN | ORDER_LINE) || cursor.left() < parameters {
-            return Err(Error::unsupported(format!("an SZ chunk by its compressor number {order}")));
+            return Err(Error::unsupported(format!("an SZ chunk of compressor number {order}")));
         }
         Ok(Self {
             same: has(0x01),

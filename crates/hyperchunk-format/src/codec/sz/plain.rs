@@ -27,7 +27,7 @@ pub(super) fn fill<T: Element>(
     let lorenzo = match rank {
         1 => Lorenzo::new(&[z], 1),
         2 => Lorenzo::new(&[y, z], 1),
-        // Not in the usual order.
+        // The order of summation differs from the one of `Lorenzo::new`.
         _ => Lorenzo::of([&[z], &[y], &[x], &[y, z], &[x, y], &[x, z], &[x, y, z]]),
     };
     let line = Lorenzo::new(&[z], 2);

@@ -24,7 +24,7 @@ fn damage_inside() {
 fn other_versions() {
     let check = |stored: &[u8]| -> Error { decoded(&Sz, stored, &[1, 0, 0, 100], 400).unwrap_err() };
     let error = check(&[2, 0, 2, 0, 0, 0]);
-    let message = "an SZ chunk of version 2.0.2; 2.1.8 to 2.1.12 are known";
+    let message = "an SZ chunk of version 2.0.2: expected 2.1.8 to 2.1.12";
     assert_eq!((error.kind(), error.message()), (ErrorKind::Unsupported, message));
     assert_eq!(check(&[1, 4, 13, 0]).kind(), ErrorKind::Unsupported);
     assert_eq!(check(&[]).kind(), ErrorKind::Filter);

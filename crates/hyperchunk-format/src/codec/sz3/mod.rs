@@ -1,7 +1,7 @@
 //! SZ3, filter 32024: quantized prediction errors as Huffman codes, in Zstandard.
 //!
-//! Source: Zhao et al., *Optimizing error-bounded lossy compression for scientific data by dynamic spline interpolation*
-//! (2021); the streams of SZ3 3.1. The values are SZ3's own to the last bit.
+//! Source: Zhao et al., *Optimizing error-bounded lossy compression for scientific data by dynamic spline
+//! interpolation* (2021); the streams of SZ3 3.1. The values are SZ3's own to the last bit.
 
 mod blocks;
 mod fast;
@@ -37,7 +37,7 @@ impl Codec for Sz3 {
             && u32::from_le_bytes(magic) == MAGIC
         {
             let [_, patch, minor, major] = version;
-            let message = format!("an SZ3 chunk of version {major}.{minor}.{patch}; 3.1 is known");
+            let message = format!("an SZ3 chunk of version {major}.{minor}.{patch}: expected 3.1");
             return Err(Error::unsupported(message));
         }
         let Some(Shape { kind, count, .. }) = Shape::new(context.parameters)? else {
@@ -109,12 +109,12 @@ impl Configuration {
 
 fn decode<T: Value>(input: &[u8], output: &mut Vec<u8>, context: &Context<'_>, count: usize) -> Result<()> {
     if count.saturating_mul(T::SIZE_BYTES) > context.limit {
-        return Err(Error::limit("an SZ3 chunk is larger than it may be"));
+        return Err(Error::limit("an SZ3 chunk is larger than the limit"));
     }
     let (configuration, stream) = Configuration::read(input)?;
     let dims = &configuration.dims;
     if dims.iter().try_fold(1, |product: usize, side| product.checked_mul(*side)) != Some(count) {
-        return Err(damaged(format!("its sides are {dims:?}, which are not {count} elements")));
+        return Err(damaged(format!("its sides are {dims:?}, which do not match {count} elements")));
     }
     let stream = unpack(stream, count, context)?;
     let mut cursor = Cursor::new(&stream, "SZ3 stream", 0);
@@ -134,7 +134,7 @@ fn decode<T: Value>(input: &[u8], output: &mut Vec<u8>, context: &Context<'_>, c
 fn unpack(stream: &[u8], count: usize, context: &Context<'_>) -> Result<Vec<u8>> {
     let mut cursor = Cursor::new(stream, "SZ3 stream", 0);
     let size = cursor.u64()?;
-    // An element may take a value, a code of its own with a place in a tree, and a share of the regression.
+    // An element may take a value, a separate code with a node in a tree, and a share of the regression.
     let limit = count.saturating_mul(64).saturating_add(1 << 16);
     let mut unpacked = Vec::new();
     let to = Context { limit, ..*context }.room(&mut unpacked, size)?;
@@ -164,7 +164,7 @@ fn huffman(cursor: &mut Cursor<'_>, count: usize) -> Result<Vec<i32>> {
 fn check_dims(cursor: &mut Cursor<'_>, dims: &[usize]) -> Result<()> {
     for side in dims {
         if cursor.u64()? != *side as u64 {
-            return Err(damaged("its sides are stored twice and differ"));
+            return Err(damaged("its two copies of the sides differ"));
         }
     }
     Ok(())

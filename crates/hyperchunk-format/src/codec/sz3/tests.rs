@@ -31,7 +31,7 @@ fn other_versions() {
     let error = check(&[0x10, 0xf3, 0x42, 0xf3, 0, 2, 3, 3, 0, 0]);
     assert_eq!(
         (error.kind(), error.message()),
-        (ErrorKind::Unsupported, "an SZ3 chunk of version 3.3.2; 3.1 is known")
+        (ErrorKind::Unsupported, "an SZ3 chunk of version 3.3.2: expected 3.1")
     );
 }
 

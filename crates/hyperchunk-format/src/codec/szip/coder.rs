@@ -17,7 +17,7 @@ pub(super) struct Coder<'a> {
     predicted: bool,
 }
 
-/// Coded length of a zero-block run that extends to the end of its segment.
+/// Length code of a zero-block run that extends to the end of its segment.
 pub(super) const REST_OF_SEGMENT: u32 = 5;
 /// Blocks in a segment.
 pub(super) const SEGMENT_BLOCKS: usize = 64;
@@ -114,7 +114,7 @@ impl<'a> Coder<'a> {
                 before = before.wrapping_add(sum);
             }
             if sum >= MAX_SUM {
-                return Err(damaged("no such pair of samples"));
+                return Err(damaged("an invalid code of a pair of samples"));
             }
             let second = code.wrapping_sub(before);
             *pair = [sum.wrapping_sub(second), second];

@@ -83,7 +83,7 @@ impl Array {
         let grid: Vec<usize> = extent.iter().map(|extent| extent.div_ceil(4)).collect();
         let blocks = grid.iter().fold(1_usize, |blocks, extent| blocks.saturating_mul(*extent));
         if blocks / 8 > input.len() {
-            return Err(damaged("too few zfp data for the blocks of the array"));
+            return Err(damaged("the zfp data are too short for the blocks of the array"));
         }
         let order = order(extent.len());
         let mut bits = Bits::new(input);

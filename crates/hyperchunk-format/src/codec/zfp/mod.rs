@@ -44,19 +44,19 @@ impl Codec for Zfp {
 /// Parses the array header in the parameters.
 fn header(parameters: &[u32]) -> Result<Array> {
     let Some((versions, words)) = parameters.split_first() else {
-        return Err(damaged("its parameters, which tell what the data are, are missing"));
+        return Err(damaged("the filter parameters, which describe the data, are missing"));
     };
     // Since 1.1, the filter's version (12 bits) is followed by the coding version (4 bits).
-    let told = u64::from(versions >> 12 & 0xf);
-    if versions & 0xfff >= 0x110 && told > CODING_VERSION {
-        return Err(newer(told));
+    let coding = u64::from(versions >> 12 & 0xf);
+    if versions & 0xfff >= 0x110 && coding > CODING_VERSION {
+        return Err(newer(coding));
     }
     let little: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
     let big: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();
     let (bytes, swapped) = if big.starts_with(b"zfp") { (big, true) } else { (little, false) };
     let mut bits = Bits::new(&bytes);
     if bits.take(24) != u64::from(u32::from_le_bytes(*b"zfp\0")) {
-        return Err(damaged("its parameters hold no header of zfp"));
+        return Err(damaged("the filter parameters contain no zfp header"));
     }
     let coding = bits.take(8);
     if coding != CODING_VERSION {
@@ -69,7 +69,7 @@ fn header(parameters: &[u32]) -> Result<Array> {
 
 #[cold]
 fn newer(coding: u64) -> Error {
-    Error::unsupported(format!("zfp's coding version {coding}; {CODING_VERSION} is known"))
+    Error::unsupported(format!("zfp's coding version {coding}: expected {CODING_VERSION}"))
 }
 
 #[cold]

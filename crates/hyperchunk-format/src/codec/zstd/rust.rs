@@ -72,7 +72,7 @@ fn run(decoder: &mut FrameDecoder, mut from: &[u8], to: &mut [u8]) -> Result<usi
                 length, ..
             })) => {
                 let length = usize::try_from(length).unwrap_or(usize::MAX);
-                from = from.get(length..).ok_or_else(|| damaged(&"a skipped frame is cut short"))?;
+                from = from.get(length..).ok_or_else(|| damaged(&"a skippable frame is truncated"))?;
                 continue;
             }
             Err(error) => return Err(damaged(&error)),
@@ -93,7 +93,7 @@ fn run(decoder: &mut FrameDecoder, mut from: &[u8], to: &mut [u8]) -> Result<usi
         // The decoder checks neither.
         let declared = decoder.content_size();
         if declared != 0 && declared != size as u64 {
-            return Err(damaged(&format_args!("{size} bytes where the frame says {declared}")));
+            return Err(damaged(&format_args!("{size} bytes, but the frame declares {declared}")));
         }
         if decoder.get_checksum_from_data().is_some_and(|sum| decoder.get_calculated_checksum() != Some(sum))
         {

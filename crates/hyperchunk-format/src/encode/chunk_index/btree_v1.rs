@@ -11,8 +11,8 @@ use crate::{Error, Result};
 /// Size of the fields before the first key of a node.
 const HEADER_BYTES: usize = 24;
 
-/// Encodes the tree over sorted chunks: the root, then level by level down to the leaves. A node has at most `2 * k`
-/// children.
+/// Encodes the tree over sorted chunks: the root, then level by level down to the leaves. A node has at most
+/// `2 * k` children.
 pub(super) fn encode(
     map: &ChunkMap<'_>,
     chunks: &[&Chunk],
@@ -76,7 +76,7 @@ pub(super) fn encode(
     Ok(EncodedIndex { blocks: Blocks { bytes, extents }, index })
 }
 
-/// Distributes the children among nodes. All but the last node are full, so that a chunk after the others changes
+/// Distributes the children among nodes. All but the last node are full, so that appending a chunk changes
 /// few nodes.
 fn pieces(children: &[usize], most: usize) -> impl Iterator<Item = &[usize]> {
     children.chunks(most)
@@ -88,7 +88,7 @@ fn push_key(bytes: &mut Vec<u8>, chunk: &Chunk, chunked: &Chunked) -> Result<()>
     bytes.extend_from_slice(&size.to_le_bytes());
     bytes.extend_from_slice(&chunk.filter_mask.to_le_bytes());
     for (at, dim) in chunk.scaled.iter().zip(&chunked.dims) {
-        // Inside the extent, which has 64 bits.
+        // Does not overflow: the element is inside the extent, which fits 64 bits.
         bytes.extend_from_slice(&at.saturating_mul(*dim).to_le_bytes());
     }
     bytes.extend_from_slice(&[0; 8]);
@@ -100,8 +100,8 @@ fn push_end(bytes: &mut Vec<u8>, chunks: &[&Chunk], chunked: &Chunked) {
     bytes.extend_from_slice(&[0; 8]);
     let last = chunks.last().map(|chunk| chunk.scaled.as_slice()).unwrap_or_default();
     for (at, dim) in last.iter().zip(&chunked.dims) {
-        // If the corner exceeds 64 bits, the chunk's own offset serves: the last coordinate still makes the
-        // key greater.
+        // If the corner exceeds 64 bits, use the chunk's own offset: the last coordinate still makes the key
+        // greater.
         let corner = at.checked_add(1).and_then(|at| at.checked_mul(*dim));
         bytes.extend_from_slice(&corner.unwrap_or(at.saturating_mul(*dim)).to_le_bytes());
     }

@@ -83,7 +83,7 @@ impl<'n, 'c> SuperBlock<'n, 'c> {
     }
 
     /// True if the super block itself is stored, not only its data blocks.
-    fn is_there(&self) -> bool {
+    fn is_stored(&self) -> bool {
         self.number >= UNSTORED_SUPER_BLOCKS && !self.blocks.is_empty()
     }
 
@@ -110,7 +110,7 @@ impl<'n, 'c> SuperBlock<'n, 'c> {
     fn encode(&self, format: &Format, base: u64) -> Vec<u8> {
         let mut bytes = Vec::new();
         push_prefix(&mut bytes, b"EASB", format, base);
-        push_place(&mut bytes, self.first);
+        push_offset(&mut bytes, self.first);
         let mut bits =
             vec![0; usize::try_from(self.count().saturating_mul(self.pages().div_ceil(8))).unwrap_or(0)];
         if self.pages() > 0 {
@@ -130,7 +130,7 @@ impl<'n, 'c> SuperBlock<'n, 'c> {
         let mut bytes = Vec::new();
         push_prefix(&mut bytes, b"EADB", format, base);
         let numbers = self.start(number)..self.start(number).saturating_add(self.chunks);
-        push_place(&mut bytes, numbers.start.saturating_sub(INDEX_CHUNKS.into()));
+        push_offset(&mut bytes, numbers.start.saturating_sub(INDEX_CHUNKS.into()));
         if self.pages() == 0 {
             push_all(&mut bytes, format, numbers, chunks);
             push_checksum(&mut bytes, 0);
@@ -164,11 +164,11 @@ pub(super) fn encode(
     let size = fitting(total_size(&supers, format))?;
     let (base, index_at) = (allocate(HEADER_BYTES)?, allocate(index_block_size(format))?);
     let mut extents = vec![(base, HEADER_BYTES), (index_at, index_block_size(format))];
-    place(&mut supers, format, allocate, &mut extents)?;
+    assign_addresses(&mut supers, format, allocate, &mut extents)?;
     let mut bytes = Vec::with_capacity(size);
     bytes.extend(header(&supers, format, &numbered, index_at));
     bytes.extend(index_block(&supers, format, &numbered, base));
-    for block in supers.iter().filter(|block| block.is_there()) {
+    for block in supers.iter().filter(|block| block.is_stored()) {
         bytes.extend(block.encode(format, base));
     }
     for block in &supers {
@@ -180,8 +180,8 @@ pub(super) fn encode(
     Ok(EncodedIndex { blocks: Blocks { bytes, extents }, index })
 }
 
-/// Encodes an array that keeps its place: new blocks are placed by `take`, and the parts are in the order in which they
-/// may be written for concurrent readers, children first.
+/// Encodes an array whose blocks keep their addresses; `take` allocates new blocks. The parts are in the
+/// order in which they may be written while others read: children first.
 pub(super) fn encode_in_place(
     map: &ChunkMap<'_>,
     format: &Format,
@@ -199,10 +199,10 @@ pub(super) fn encode_in_place(
     for block in &mut supers {
         let length = block.block_size(format);
         for (at, (address, _)) in (0..).zip(&mut block.blocks).filter(|(_, (_, chunks))| !chunks.is_empty()) {
-            *address = places.of((block.number, Some(at)), length, take)?;
+            *address = places.address_of((block.number, Some(at)), length, take)?;
         }
-        if block.is_there() {
-            block.address = places.of((block.number, None), block.size(), take)?;
+        if block.is_stored() {
+            block.address = places.address_of((block.number, None), block.size(), take)?;
         }
     }
     for block in &supers {
@@ -211,7 +211,7 @@ pub(super) fn encode_in_place(
             parts.push((*address, block.encode_block(at, chunks, format, base)));
         }
     }
-    for block in supers.iter().filter(|block| block.is_there()) {
+    for block in supers.iter().filter(|block| block.is_stored()) {
         parts.push((block.address, block.encode(format, base)));
     }
     let index_at = base.saturating_add(HEADER_BYTES);
@@ -224,7 +224,7 @@ pub(super) fn encode_in_place(
 fn number<'c>(map: &ChunkMap<'_>, chunks: &[&'c Chunk]) -> Result<Vec<NumberedChunk<'c>>> {
     let mut unlimited = (0..map.max.len()).zip(map.max).filter(|(_, max)| max.is_none());
     let (Some((slowest, _)), None) = (unlimited.next(), unlimited.next()) else {
-        return Err(Error::invalid("an extensible array needs one unlimited dimension"));
+        return Err(Error::invalid("an extensible array needs exactly one unlimited dimension"));
     };
     Linear::new(map, slowest).number(chunks, MAX_CHUNKS)
 }
@@ -277,7 +277,7 @@ fn total_size(supers: &[SuperBlock<'_, '_>], format: &Format) -> Option<u64> {
     for block in supers {
         let stored = block.blocks.iter().filter(|(_, chunks)| !chunks.is_empty()).count() as u64;
         size = size.checked_add(block.block_size(format).checked_mul(stored)?)?;
-        if block.is_there() {
+        if block.is_stored() {
             size = size.checked_add(block.size())?;
         }
     }
@@ -285,18 +285,18 @@ fn total_size(supers: &[SuperBlock<'_, '_>], format: &Format) -> Option<u64> {
 }
 
 /// Assigns an address to each super block and data block.
-fn place(
+fn assign_addresses(
     supers: &mut [SuperBlock<'_, '_>],
     format: &Format,
     allocate: &mut Allocate<'_>,
-    placed: &mut Vec<Extent>,
+    extents: &mut Vec<Extent>,
 ) -> Result<()> {
     let mut take = |length: u64| {
         let address = allocate(length)?;
-        placed.push((address, length));
+        extents.push((address, length));
         Ok::<u64, Error>(address)
     };
-    for block in supers.iter_mut().filter(|block| block.is_there()) {
+    for block in supers.iter_mut().filter(|block| block.is_stored()) {
         block.address = take(block.size())?;
     }
     for block in supers {
@@ -340,7 +340,7 @@ fn push_header(
     let (mut super_blocks, mut super_size, mut blocks, mut block_size) = (0_u64, 0_u64, 0_u64, 0_u64);
     let mut room = u64::from(INDEX_CHUNKS);
     for block in supers {
-        if block.is_there() {
+        if block.is_stored() {
             super_blocks = super_blocks.saturating_add(1);
             super_size = super_size.saturating_add(block.size());
         }
@@ -363,7 +363,7 @@ fn push_prefix(bytes: &mut Vec<u8>, signature: &[u8; 4], format: &Format, header
 }
 
 /// Appends a block's offset in the array.
-fn push_place(bytes: &mut Vec<u8>, first: u64) {
+fn push_offset(bytes: &mut Vec<u8>, first: u64) {
     // There are at most 2³² chunks.
     bytes.extend_from_slice(&u32::try_from(first).unwrap_or(u32::MAX).to_le_bytes());
 }

@@ -71,7 +71,8 @@ pub(super) fn encode(
     })
 }
 
-/// Encodes an array that keeps its place: the pages of the data block, the data block, and the header.
+/// Encodes an array that keeps its address. The parts are the pages of the data block, the data block without
+/// them, and the header.
 pub(super) fn encode_in_place(
     map: &ChunkMap<'_>,
     format: &Format,
@@ -81,7 +82,7 @@ pub(super) fn encode_in_place(
 ) -> Result<IndexParts> {
     let base = match places.base {
         Some(base) => base,
-        // Its size does not depend on what is stored.
+        // The size does not depend on the stored chunks.
         None => *places
             .base
             .insert(take(encode(map, format, chunks, &mut one_after_another(0))?.blocks.bytes.len() as u64)?),
@@ -89,7 +90,7 @@ pub(super) fn encode_in_place(
     let encoded = encode(map, format, chunks, &mut one_after_another(base))?;
     let count = Linear::new(map, 0).count.unwrap_or(u64::MAX);
     let pages = if count > PAGE_CHUNKS { count.div_ceil(PAGE_CHUNKS) } else { 0 };
-    // Pages have checksums of their own; without pages, the block is one part.
+    // Pages have their own checksums; without pages, the block is one part.
     let prefix = if pages == 0 {
         u64::MAX
     } else {

@@ -22,8 +22,8 @@ impl Linear {
         let mut strides = vec![None; map.max.len()];
         let mut stride = Some(1_u64);
         for axis in (0..strides.len()).filter(|axis| *axis != slowest).rev().chain([slowest]) {
-            if let Some(place) = strides.get_mut(axis) {
-                *place = stride;
+            if let Some(own) = strides.get_mut(axis) {
+                *own = stride;
             }
             let count = map.max.get(axis).copied().flatten().zip(map.chunked.dims.get(axis));
             stride = stride
@@ -46,7 +46,10 @@ impl Linear {
                 (at, stride) => number.checked_add(at.checked_mul((*stride)?)?),
             });
             let number = number.filter(|number| *number < end).ok_or_else(|| {
-                Error::limit(format!("chunk {:?} is beyond the {end} that the index can have", chunk.scaled))
+                Error::limit(format!(
+                    "chunk {:?} is beyond the {end} chunks that the index can have",
+                    chunk.scaled
+                ))
             })?;
             numbered.push((number, *chunk));
         }

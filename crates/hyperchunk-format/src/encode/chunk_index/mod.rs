@@ -38,13 +38,13 @@ pub enum Kind {
 /// Encoded index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EncodedIndex {
-    /// Its blocks. Empty if no chunk is stored, or the kind needs no structure.
+    /// Blocks of the index. Empty if no chunk is stored, or if the kind needs no structure.
     pub blocks: Blocks,
     /// Index for the layout message.
     pub index: ChunkIndex,
 }
 
-/// Places of the blocks of an array that is written again and again, and stays where it is.
+/// Addresses of the blocks of an array that is rewritten in place, so that concurrent readers still find it.
 #[derive(Debug, Default)]
 pub struct ArrayPlaces {
     /// Address of the header and the block after it.
@@ -54,8 +54,8 @@ pub struct ArrayPlaces {
 }
 
 impl ArrayPlaces {
-    /// Returns the address of a block, which `take` chooses when the block is new.
-    fn of(
+    /// Returns the address of a block, which `take` allocates if the block is new.
+    fn address_of(
         &mut self,
         block: (u32, Option<u64>),
         size: u64,
@@ -117,16 +117,16 @@ pub fn choose(
     }
 }
 
-/// True if `chunks`, given once each in any order, are all that the dataset can have, unfiltered, contiguous
-/// and in order. They then need no index; see `early` of [`choose`].
+/// True if `chunks`, given once each in any order, are all chunks that the dataset can have, unfiltered,
+/// contiguous and in order. They then need no index; see `early` of [`choose`].
 #[must_use]
 pub fn side_by_side(map: &ChunkMap<'_>, chunks: &[Chunk]) -> bool {
     let is_largest = map.max.iter().zip(map.dims).all(|(max, dim)| *max == Some(*dim));
     is_largest && !map.filtered && implicit::side_by_side(map, chunks)
 }
 
-/// Encodes the index of `chunks`, given in any order. Chunks outside the dataset's extent are omitted. The index
-/// in the layout of `map` is ignored.
+/// Encodes the index of `chunks`, given in any order. Chunks outside the dataset's extent are omitted. The
+/// index in the layout of `map` is ignored.
 ///
 /// # Errors
 /// Invalid if a chunk does not fit this dataset, or the kind does not; Limit if a chunk or the index is too
@@ -166,8 +166,9 @@ pub fn encode_for(
     .map_err(|error| error.within("chunk index"))
 }
 
-/// Encodes the index of `chunks` as [`encode`], for a writer whose readers hold on to its blocks: each keeps its place,
-/// and `take` allocates space for new ones. Kinds whose chunks are in the layout message alone have no parts.
+/// Encodes the index of `chunks` as [`encode`], for a writer with concurrent readers: existing blocks keep
+/// their addresses, and `take` allocates space for new ones. Kinds that are stored in the layout message
+/// alone have no parts.
 ///
 /// # Errors
 /// As [`encode`]; Unsupported for B-trees; those of `take`.
@@ -194,7 +195,9 @@ pub fn encode_in_place(
         Kind::FixedArray => fixed_array::encode_in_place(map, &format, &sorted, places, take),
         Kind::Single | Kind::Implicit => encode(kind, map, chunks, &mut |_| Ok(0))
             .map(|encoded| IndexParts { parts: Vec::new(), index: encoded.index }),
-        Kind::BTreeV1 | Kind::BTreeV2 => Err(Error::unsupported("a B-tree of chunks that stays in place")),
+        Kind::BTreeV1 | Kind::BTreeV2 => {
+            Err(Error::unsupported("cannot rewrite a B-tree of chunks in place"))
+        }
     };
     encoded.map_err(|error| error.within("chunk index"))
 }
@@ -228,7 +231,7 @@ fn check_map(kind: Kind, map: &ChunkMap<'_>) -> Result<Format> {
         return Err(Error::invalid(format!("chunks of {chunk:?} elements in a dataset of rank {rank}")));
     }
     if map.dims.iter().zip(map.max).any(|(dim, max)| max.is_some_and(|max| *dim > max)) {
-        return Err(Error::invalid("the dataset is larger than the largest extent it may get"));
+        return Err(Error::invalid("the dataset is larger than its maximum extent"));
     }
     let version = map.chunked.version;
     if (kind == Kind::BTreeV1) != (version < 4) {
@@ -241,8 +244,8 @@ fn check_map(kind: Kind, map: &ChunkMap<'_>) -> Result<Format> {
 fn in_order<'c>(map: &ChunkMap<'_>, format: &Format, chunks: &'c [Chunk]) -> Result<Vec<&'c Chunk>> {
     let counts: Vec<u64> =
         map.dims.iter().zip(&map.chunked.dims).map(|(dim, chunk)| dim.div_ceil((*chunk).max(1))).collect();
-    // Sorts by the number in the extent, which is far faster to compare than coordinates; numbers from 2⁶⁴ on
-    // by coordinates.
+    // Sorts by the number in the extent, which is far faster to compare than coordinates. Chunks whose
+    // numbers exceed 64 bits are sorted by coordinates.
     let mut inside = Vec::with_capacity(chunks.len());
     for chunk in chunks {
         if chunk.scaled.len() != counts.len() {
@@ -262,7 +265,7 @@ fn in_order<'c>(map: &ChunkMap<'_>, format: &Format, chunks: &'c [Chunk]) -> Res
     inside.sort_unstable_by(compare);
     let mut pairs = inside.iter().zip(inside.iter().skip(1));
     if let Some(((_, chunk), _)) = pairs.find(|(one, other)| compare(one, other).is_eq()) {
-        return Err(Error::invalid(format!("chunk {:?} is there twice", chunk.scaled)));
+        return Err(Error::invalid(format!("duplicate chunk {:?}", chunk.scaled)));
     }
     Ok(inside.into_iter().map(|(_, chunk)| chunk).collect())
 }
@@ -271,7 +274,7 @@ fn in_order<'c>(map: &ChunkMap<'_>, format: &Format, chunks: &'c [Chunk]) -> Res
 fn check(chunk: &Chunk, map: &ChunkMap<'_>, format: &Format) -> Result<()> {
     let Chunk { scaled, address, size, filter_mask } = chunk;
     if *address == super::UNDEFINED || *size == 0 {
-        return Err(Error::invalid(format!("chunk {scaled:?} of {size} bytes at {address:#x}")));
+        return Err(Error::invalid(format!("invalid chunk {scaled:?} of {size} bytes at {address:#x}")));
     }
     if !map.filtered && (*size != format.chunk_bytes || *filter_mask != 0) {
         let message = format!(
@@ -286,7 +289,7 @@ fn check(chunk: &Chunk, map: &ChunkMap<'_>, format: &Format) -> Result<()> {
             "chunk {scaled:?} of {size} bytes: more than 4 GiB need HDF5 2.0 and layouts of version 5"
         )));
     }
-    // Version 1 B-trees always use four bytes for it.
+    // Version 1 B-trees always use four bytes for the size.
     if map.filtered
         && map.chunked.version >= 4
         && *size >= 256_u64.checked_pow(format.size_width.try_into().unwrap_or(8)).unwrap_or(u64::MAX)

@@ -11,7 +11,7 @@ use std::ops::Range;
 /// Size of a checksum.
 pub(super) const CHECKSUM_BYTES: u64 = 4;
 
-/// Maximum size of an index built in memory; beyond it, the chunks of an array are too far apart.
+/// Maximum size of an index that is built in memory. A larger array would consist mostly of unused entries.
 const MAX_INDEX_BYTES: u64 = 1 << 32;
 
 /// Checks the size of an array's blocks for building it in memory.
@@ -19,9 +19,10 @@ const MAX_INDEX_BYTES: u64 = 1 << 32;
 /// # Errors
 /// Limit if the size is unknown or too large.
 pub(super) fn fitting(bytes: Option<u64>) -> Result<usize> {
-    bytes.filter(|bytes| *bytes <= MAX_INDEX_BYTES).and_then(|bytes| usize::try_from(bytes).ok()).ok_or_else(
-        || Error::limit("an array too large for what it holds: a version 2 B-tree holds any chunks"),
-    )
+    bytes
+        .filter(|bytes| *bytes <= MAX_INDEX_BYTES)
+        .and_then(|bytes| usize::try_from(bytes).ok())
+        .ok_or_else(|| Error::limit("an array far larger than its chunks need: use a version 2 B-tree"))
 }
 
 /// Appends the record of a chunk.

@@ -139,7 +139,7 @@ fn what_cannot_be_indexed_is_refused() {
         chunks
     };
     let invalid = ErrorKind::Invalid;
-    case.refused(&change(&|chunk| chunk.scaled = vec![0, 2]), invalid, "chunk [0, 2] is there twice");
+    case.refused(&change(&|chunk| chunk.scaled = vec![0, 2]), invalid, "duplicate chunk [0, 2]");
     case.refused(&change(&|chunk| chunk.scaled = vec![0]), invalid, "in a dataset of rank 2");
     case.refused(&change(&|chunk| chunk.size = 23), invalid, "all are of 24 bytes");
     case.refused(&change(&|chunk| chunk.filter_mask = 1), invalid, "without filters");
@@ -155,7 +155,7 @@ fn what_cannot_be_indexed_is_refused() {
     let flat = Case::new(Kind::BTreeV1, &[2, 3], &[10], &[None], false);
     flat.refused(&[], invalid, "chunks of [2, 3] elements in a dataset of rank 1");
     let larger = Case::new(Kind::BTreeV1, &[2], &[10], &[Some(9)], false);
-    larger.refused(&[], invalid, "larger than the largest extent");
+    larger.refused(&[], invalid, "larger than its maximum extent");
     let error =
         encode(Kind::BTreeV1, &case.map(), &all, &mut one_after_another(u64::MAX - 1000)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Limit);
@@ -246,7 +246,7 @@ fn arrays_that_would_be_too_large_are_refused() {
     let far = |at: u64| vec![Chunk { scaled: vec![at], address: 5, size: 4, filter_mask: 0 }];
     let end = 1 << 40;
     let case = Case::new(Kind::FixedArray, &[1], &[end], &[Some(end)], false);
-    case.refused(&far(7), ErrorKind::Limit, "a version 2 B-tree holds any chunks");
+    case.refused(&far(7), ErrorKind::Limit, "use a version 2 B-tree");
     let case = Case::new(Kind::ExtensibleArray, &[1], &[end], &[None], false);
     case.refused(&far(1 << 32), ErrorKind::Limit, "beyond the 4294967296");
     let chunk = Chunk { scaled: vec![1, 0], ..far(0)[0].clone() };
@@ -263,7 +263,7 @@ fn chunks_without_a_structure() {
     }
     let invalid = ErrorKind::Invalid;
     let case = Case::new(Kind::Single, &[4, 3], &[4, 2], &[Some(4), None], false);
-    case.refused(&case.all(), invalid, "smaller than the dataset may get");
+    case.refused(&case.all(), invalid, "smaller than the dataset's maximum extent");
     let case = Case::new(Kind::Single, &[4, 3], &[4, 4], &[Some(4), Some(4)], false);
     case.refused(&case.all(), invalid, "the dataset has more");
     case.refused(&case.all()[1..], invalid, "smaller than the dataset");
@@ -273,7 +273,7 @@ fn chunks_without_a_structure() {
     let encoded = encode(Kind::Implicit, &case.map(), &all, &mut one_after_another(0)).unwrap();
     assert_eq!(encoded, EncodedIndex::from(ChunkIndex::Implicit { address: Some(10_000) }));
     case.check(&[]);
-    case.refused(&all[1..], invalid, "5 chunks stored without an index, and there are more");
+    case.refused(&all[1..], invalid, "an implicit index of 5 chunks, and the dataset has more");
     assert!(side_by_side(&case.map(), &all));
     assert!(!side_by_side(&case.map(), &all[1..]));
     assert!(!side_by_side(&case.map(), &all[..5]));
@@ -294,7 +294,7 @@ fn chunks_without_a_structure() {
     assert!(!side_by_side(&case.map(), &swapped));
     all[3].address += 1;
     assert!(!side_by_side(&case.map(), &all));
-    case.refused(&all, invalid, "chunk [1, 1] does not lie where it must");
+    case.refused(&all, invalid, "chunk [1, 1] is not contiguous");
     let case = Case::new(Kind::Implicit, &[4, 3], &[9, 5], &[Some(9), None], false);
     case.refused(&case.all(), invalid, "unlimited");
 }
@@ -314,7 +314,7 @@ fn extents_of_many_more_chunks_than_have_a_number() {
         let case = Case::new(kind, &[2, 1, 1], &dims, &[None; 3], false);
         case.check(&chunks);
         let twice = [chunks.as_slice(), &chunks[2..3]].concat();
-        case.refused(&twice, ErrorKind::Invalid, "chunk [9223372036854775807, 2, 0] is there twice");
+        case.refused(&twice, ErrorKind::Invalid, "duplicate chunk [9223372036854775807, 2, 0]");
     }
 }
 

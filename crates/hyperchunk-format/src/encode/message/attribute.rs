@@ -23,7 +23,8 @@ fn encoded(attribute: &Attribute, oldest: LibVersion) -> Result<Vec<u8>> {
     let name = name_bytes(&attribute.name, STRUCTURE)?;
     let size = attribute.dataspace.elements().and_then(|count| count.checked_mul(attribute.datatype.size));
     if size != Some(attribute.data.len() as u64) {
-        let message = format!("{} bytes of data for {:?}", attribute.data.len(), attribute.dataspace);
+        let message =
+            format!("{} bytes of data do not match {:?}", attribute.data.len(), attribute.dataspace);
         return Err(Error::invalid(message));
     }
     // Also encoded for a committed datatype, to check that it can be written.

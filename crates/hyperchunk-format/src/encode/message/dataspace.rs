@@ -27,11 +27,11 @@ pub fn encode(dataspace: &Dataspace) -> Result<Vec<u8>> {
         || dims.contains(&UNDEFINED)
         || dims.iter().zip(max).any(|(dim, max)| max.is_some_and(|max| *dim > max));
     if contradict {
-        let message = format!("an extent of {dims:?} with bounds {max:?}");
+        let message = format!("an extent of {dims:?} with maximum extent {max:?}");
         return Err(Error::invalid(message).within(STRUCTURE));
     }
     if max.contains(&Some(UNDEFINED)) {
-        return Err(Error::limit("a bound of 2^64 - 1 elements").within(STRUCTURE));
+        return Err(Error::limit("a maximum extent of 2^64 - 1 elements").within(STRUCTURE));
     }
     let rank = fit::<u8, _>(dims.len(), "dimensions").ok().filter(|rank| *rank <= MAX_RANK);
     let Some(rank) = rank else {

@@ -15,7 +15,7 @@ const PACKED: u8 = 3;
 /// Encodes a datatype.
 ///
 /// # Errors
-/// Unsupported if HDF5 of that age has no such type; Limit if it is too large; Invalid if readers would
+/// Unsupported if the release `oldest` has no such type; Limit if it is too large; Invalid if readers would
 /// refuse or misinterpret it.
 pub fn encode(datatype: &Datatype, oldest: LibVersion) -> Result<Vec<u8>> {
     encoded(datatype, oldest).map_err(|error| error.within(STRUCTURE))
@@ -26,11 +26,11 @@ fn encoded(datatype: &Datatype, oldest: LibVersion) -> Result<Vec<u8>> {
     let version = version(datatype, limits.datatype_depth)?;
     let needed = match version {
         5 => Some(("complex numbers", LibVersion::V200)),
-        4 => Some(("references of 1.12", LibVersion::V200)),
+        4 => Some(("the references of HDF5 1.12 (`H5T_STD_REF`)", LibVersion::V200)),
         _ => None,
     };
     if let Some((what, needed)) = needed.filter(|(_, needed)| oldest < *needed) {
-        return Err(Error::unsupported(format!("{what}: {oldest:?} does not have them, {needed:?} does")));
+        return Err(Error::unsupported(format!("{what} need `LibVersion::{needed:?}`, got {oldest:?}")));
     }
     let floor = if oldest == LibVersion::V18 { 1 } else { PACKED };
     let mut encoder = Encoder { bytes: Bytes::new(), composite: version.max(floor) };
@@ -47,7 +47,7 @@ fn check(datatype: &Datatype, bytes: &[u8], limits: &Limits) -> Result<()> {
     if found == *datatype && cursor.left() == 0 {
         return Ok(());
     }
-    Err(Error::invalid("HDF5 has no such type: readers would take it for another"))
+    Err(Error::invalid("HDF5 cannot represent this datatype: readers would decode another one"))
 }
 
 /// Returns the lowest version that can hold the datatype.
@@ -55,7 +55,7 @@ fn version(datatype: &Datatype, depth: u32) -> Result<u8> {
     let depth = depth
         .checked_sub(1)
         .filter(|_| depth > 0)
-        .ok_or_else(|| Error::limit("it nests deeper than the limit `datatype_depth`"));
+        .ok_or_else(|| Error::limit("the datatype nests deeper than the limit `datatype_depth`"));
     let inner = |inner: &Datatype| version(inner, depth.clone()?);
     match &datatype.class {
         Class::Float(Float { order: ByteOrder::Vax, .. }) => Ok(3),
@@ -143,14 +143,14 @@ impl Encoder {
             Normalization::Set => 0x10,
             Normalization::Implied => 0x20,
         };
-        let narrow = |number: u16| fit::<u8, _>(number, "as a place of bits of a number");
+        let narrow = |number: u16| fit::<u8, _>(number, "as a bit position or bit count");
         let flags = order | normalization | u32::from(narrow(float.sign)?) << 8;
         self.prefix(version, 1, flags, size)?;
         self.bytes.u16(float.offset).u16(float.precision);
         for number in [float.exponent_at, float.exponent_bits, float.mantissa_at, float.mantissa_bits] {
             self.bytes.u8(narrow(number)?);
         }
-        self.bytes.u32(fit(float.exponent_bias, "as the bias of an exponent")?);
+        self.bytes.u32(fit(float.exponent_bias, "as an exponent bias")?);
         Ok(())
     }
 
@@ -170,7 +170,7 @@ impl Encoder {
     /// Appends the name of a member.
     fn name(&mut self, name: &Name) -> Result<()> {
         if name.as_bytes().contains(&0) {
-            return Err(Error::invalid(format!("the name {name:?}: names have no NUL")));
+            return Err(Error::invalid(format!("the name {name:?} contains a NUL")));
         }
         self.bytes.raw(name.as_bytes()).u8(0);
         if self.composite < PACKED {
@@ -223,7 +223,12 @@ impl Encoder {
         }
         for member in members {
             if member.value.len() as u64 != base.size {
-                let message = format!("{} bytes of `{}` of {}", member.value.len(), member.name, base.size);
+                let message = format!(
+                    "the value of enumeration member `{}` has {} bytes, expected {}",
+                    member.name,
+                    member.value.len(),
+                    base.size
+                );
                 return Err(Error::invalid(message));
             }
             self.bytes.raw(&member.value);
@@ -264,14 +269,16 @@ fn expect_size(size: u64, expected: u64) -> Result<()> {
     if size == expected {
         return Ok(());
     }
-    Err(Error::invalid(format!("{size} bytes for what takes {expected}")))
+    Err(Error::invalid(format!("element size of {size} bytes, expected {expected}")))
 }
 
 fn order_flag(order: ByteOrder) -> Result<u32> {
     match order {
         ByteOrder::Little => Ok(0),
         ByteOrder::Big => Ok(1),
-        ByteOrder::Vax => Err(Error::unsupported("VAX byte order of what is no floating-point number")),
+        ByteOrder::Vax => {
+            Err(Error::unsupported("VAX byte order is only supported for floating-point numbers"))
+        }
     }
 }
 

@@ -20,26 +20,26 @@ pub struct ExternalFiles {
 /// Encodes a list of files, in order, with their names in a heap at `heap`.
 ///
 /// # Errors
-/// Invalid if the list is empty, if a name is empty, or if a file without a size is not the last; Limit if there
-/// are too many.
+/// Invalid if the list is empty, if a name is empty, or if a file without a size is not the last; Limit if
+/// there are too many.
 pub fn encode(files: &[ExternalFile], heap: u64) -> Result<ExternalFiles> {
     encoded(files, heap).map_err(|error| error.within(STRUCTURE))
 }
 
 fn encoded(files: &[ExternalFile], heap: u64) -> Result<ExternalFiles> {
     const VERSION: u8 = 1;
-    let (last, before) = files.split_last().ok_or_else(|| Error::invalid("no files"))?;
+    let (last, before) = files.split_last().ok_or_else(|| Error::invalid("an empty list of files"))?;
     if before.iter().any(|file| file.size.is_none()) || last.size == Some(u64::MAX) {
-        return Err(Error::invalid("a file without a bound before others"));
+        return Err(Error::invalid("a file without a size that is not the last"));
     }
     // The name of a file with several parts is stored once.
     let mut names: Vec<&[u8]> = Vec::new();
-    let mut places: HashMap<&[u8], usize> = HashMap::new();
+    let mut known: HashMap<&[u8], usize> = HashMap::new();
     let mut numbers = Vec::with_capacity(files.len());
     for file in files {
         let name = name_bytes(&file.name, STRUCTURE)?;
         let next = names.len();
-        let number = *places.entry(name).or_insert(next);
+        let number = *known.entry(name).or_insert(next);
         if number == next {
             names.push(name);
         }

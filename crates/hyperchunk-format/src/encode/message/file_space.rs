@@ -11,9 +11,9 @@ pub const FLAGS: u8 = 0x04 | 0x10;
 /// writers may not.
 pub const STRICT: u8 = 0x04 | 0x08;
 
-/// Encodes the strategy by which libraries that change the file manage its space. Free space is not listed.
-/// The message belongs in the superblock extension, with [`FLAGS`] or [`STRICT`]; HDF5 1.8 does not know it,
-/// but reads the file.
+/// Encodes the strategy by which libraries that change the file manage its space. The list of free space is
+/// not stored. The message belongs in the superblock extension, with [`FLAGS`] or [`STRICT`]; HDF5 1.8 does
+/// not know it, but reads the file.
 ///
 /// # Errors
 /// Invalid if the page size is outside the range that libraries allow.
@@ -26,7 +26,7 @@ pub fn encode(space: &FileSpace) -> Result<Vec<u8>> {
     const MAX_PAGE_BYTES: u64 = 1 << 30;
     let FileSpace { paged, reused, page_size, .. } = *space;
     if !(MIN_PAGE_BYTES..=MAX_PAGE_BYTES).contains(&page_size) {
-        let message = format!("pages of {page_size} bytes, not {MIN_PAGE_BYTES} to {MAX_PAGE_BYTES}");
+        let message = format!("pages of {page_size} bytes, expected {MIN_PAGE_BYTES} to {MAX_PAGE_BYTES}");
         return Err(Error::invalid(message).within(STRUCTURE));
     }
     let mut bytes = Bytes::new();

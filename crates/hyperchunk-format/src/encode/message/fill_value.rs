@@ -30,7 +30,7 @@ pub fn encode(fill: &FillValue) -> Result<Vec<u8>> {
         AllocationTime::Late => 2,
         AllocationTime::Incremental => 3,
         AllocationTime::Default => {
-            return Err(Error::invalid("a default time of allocation").within(STRUCTURE));
+            return Err(Error::invalid("the allocation time must not be the default").within(STRUCTURE));
         }
     };
     let time: u8 = match fill.time {
@@ -44,7 +44,7 @@ pub fn encode(fill: &FillValue) -> Result<Vec<u8>> {
         FillWhen::Default => bytes.u8(VERSION).u8(flags),
         FillWhen::Undefined => bytes.u8(VERSION).u8(flags | UNDEFINED),
         FillWhen::User(value) if value.is_empty() => {
-            return Err(Error::invalid("a fill value of no bytes").within(STRUCTURE));
+            return Err(Error::invalid("an empty fill value").within(STRUCTURE));
         }
         FillWhen::User(value) => {
             let size = fit::<u16, _>(value.len(), "bytes of a fill value")?;

@@ -13,9 +13,8 @@ use crate::{Error, Result};
 pub fn encode(info: &GroupInfo) -> Result<Vec<u8>> {
     const VERSION: u8 = 0;
     if info.phase_change.is_some_and(|(max_compact, min_dense)| max_compact < min_dense) {
-        return Err(
-            Error::invalid(format!("a phase change at {:?}", info.phase_change)).within("group info message")
-        );
+        return Err(Error::invalid(format!("invalid phase change values {:?}", info.phase_change))
+            .within("group info message"));
     }
     let mut bytes = Bytes::new();
     bytes.u8(VERSION).u8(u8::from(info.phase_change.is_some()) | u8::from(info.estimate.is_some()) << 1);

@@ -18,11 +18,12 @@ pub(crate) const EXTENSIBLE_ARRAY: [u8; 5] = [32, 4, 4, 16, 10];
 /// Node size of a version 2 B-tree in bytes, and its split and merge percentages.
 pub(crate) const BTREE_V2: (u32, u8, u8) = (2048, 100, 40);
 
-/// Encodes a layout: in version 3 if possible, otherwise in the version of its chunks, or 4.
+/// Encodes a layout: a compact or contiguous one in version 3, a virtual one in version 4, a chunked one in
+/// its own version.
 ///
 /// # Errors
-/// Unsupported if HDF5 of that age has no such layout; Limit if a size is too large; Invalid if readers would
-/// refuse it.
+/// Unsupported if the release `oldest` has no such layout; Limit if a size is too large; Invalid if readers
+/// would refuse it.
 pub fn encode(layout: &Layout, oldest: LibVersion) -> Result<Vec<u8>> {
     encoded(layout, oldest).map_err(|error| error.within(STRUCTURE))
 }
@@ -52,21 +53,21 @@ fn needs(what: &str, oldest: LibVersion, needed: LibVersion) -> Result<()> {
     if oldest >= needed {
         return Ok(());
     }
-    Err(Error::unsupported(format!("{what}: {oldest:?} does not have them, {needed:?} does")))
+    Err(Error::unsupported(format!("{what} need `LibVersion::{needed:?}`, got {oldest:?}")))
 }
 
 fn chunked(chunked: &Chunked, oldest: LibVersion, bytes: &mut Bytes) -> Result<()> {
     let Chunked { dims, element_size, edge_chunks_unfiltered, version, index } = chunked;
     let rank = fit::<u8, _>(dims.len(), "dimensions")?;
     if rank == 0 || rank > MAX_RANK || dims.contains(&0) || *element_size == 0 {
-        return Err(Error::invalid(format!("chunks of {dims:?} elements of {element_size} bytes")));
+        return Err(Error::invalid(format!("invalid chunks of {dims:?} elements of {element_size} bytes")));
     }
     let sizes: Vec<u64> = dims.iter().copied().chain([*element_size]).collect();
     if *version < 5 {
         let size = sizes.iter().try_fold(1_u64, |size, dim| size.checked_mul(*dim));
         if size.is_none_or(|size| size > u32::MAX.into()) {
             return Err(Error::limit(format!(
-                "chunks of {dims:?}: those of 4 GiB need a layout of version 5"
+                "chunks of {dims:?} elements: 4 GiB or more need a layout of version 5"
             )));
         }
     }

@@ -34,7 +34,7 @@ pub fn encode(link: &Link) -> Result<Vec<u8>> {
     }
     if let Some(order) = link.creation_order {
         if order < 0 {
-            return Err(Error::invalid(format!("a link with number {order}")).within(STRUCTURE));
+            return Err(Error::invalid(format!("a link with creation order {order}")).within(STRUCTURE));
         }
         flags |= HAS_ORDER;
         fields.u64(order.cast_unsigned());
@@ -54,7 +54,7 @@ fn target(target: &LinkTarget) -> Result<(Option<u8>, Bytes)> {
     let mut bytes = Bytes::new();
     let class = match target {
         LinkTarget::Hard(UNDEFINED) => {
-            return Err(Error::invalid("a hard link to nothing").within(STRUCTURE));
+            return Err(Error::invalid("a hard link to an undefined address").within(STRUCTURE));
         }
         LinkTarget::Hard(address) => {
             bytes.u64(*address);
@@ -74,7 +74,8 @@ fn target(target: &LinkTarget) -> Result<(Option<u8>, Bytes)> {
             Some(*class)
         }
         LinkTarget::User { class, .. } => {
-            return Err(Error::invalid(format!("a user-defined link of class {class}")).within(STRUCTURE));
+            return Err(Error::invalid(format!("a user-defined link of class {class}, expected 65 to 255"))
+                .within(STRUCTURE));
         }
     };
     Ok((class, bytes))

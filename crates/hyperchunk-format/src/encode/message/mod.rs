@@ -35,9 +35,7 @@ pub const CONSTANT: u8 = 0x01;
 pub(crate) fn name_bytes<'n>(name: &'n Name, what: &'static str) -> Result<&'n [u8]> {
     let bytes = name.as_bytes();
     if bytes.is_empty() || bytes.contains(&0) {
-        return Err(
-            Error::invalid(format!("the name {name:?}: names are not empty and have no NUL")).within(what)
-        );
+        return Err(Error::invalid(format!("the name {name:?} is empty or contains a NUL")).within(what));
     }
     Ok(bytes)
 }
@@ -53,14 +51,14 @@ pub(crate) fn charset_number(charset: CharacterSet) -> u8 {
 /// Returns the flags of link info and attribute info messages.
 pub(crate) fn index_flags(tracked: bool, indexed: bool) -> Result<u8> {
     match (tracked, indexed) {
-        (false, true) => Err(Error::invalid("an index by creation order that is not tracked")),
+        (false, true) => Err(Error::invalid("the creation order is indexed but not tracked")),
         _ => Ok(u8::from(tracked) | u8::from(indexed) << 1),
     }
 }
 
 /// Checks that a link info or attribute info message has its heap and indexes together.
-pub(crate) fn check_index(structure: &'static str, indexed: bool, places: [Option<u64>; 3]) -> Result<()> {
-    let [heap, by_name, by_order] = places;
+pub(crate) fn check_index(structure: &'static str, indexed: bool, addresses: [Option<u64>; 3]) -> Result<()> {
+    let [heap, by_name, by_order] = addresses;
     let dense = heap.is_some();
     if by_name.is_some() == dense && by_order.is_some() == (dense && indexed) {
         return Ok(());

@@ -97,7 +97,7 @@ fn damage_is_refused() {
     check(6, &[11, 0, 0, 0], "nodes of 11 bytes");
     check(10, &[0, 0], "records of 0");
     check(12, &[0xff, 0xff], "depth 65535");
-    check(24, &[3], "a node of 3 records, 1 have room");
+    check(24, &[3], "a node of 3 records, which has room for 1");
     check(64 + 5, &[6], "a node of type 6 in a tree of type 5");
     check(128, b"BTLF", "signature `BTIN` expected");
     check(72, &[0xff; 8], "a pointer to None");

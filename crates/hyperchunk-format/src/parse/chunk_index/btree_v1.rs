@@ -13,7 +13,8 @@ pub(super) fn chunks(image: Image<'_>, root: u64, chunked: &Chunked, region: &Re
     let wanted = |from: &[u8], to: &[u8]| {
         scale(from, chunked, &mut left)?;
         scale(to, chunked, &mut right)?;
-        // The coordinate after the dataset's own is 0 for every chunk, but not in the last key of a tree.
+        // Keys have one coordinate more than the dataset. It is 0 for every chunk, but not in a tree's last
+        // key.
         left.truncate(rank);
         let found = region.advance(&mut left);
         left.push(0);
@@ -25,10 +26,10 @@ pub(super) fn chunks(image: Image<'_>, root: u64, chunked: &Chunked, region: &Re
         if scaled <= last {
             return Err(Error::corrupt("chunks that are not in order"));
         }
-        let place = scaled.get(..rank).unwrap_or_default();
-        if region.contains(place) {
+        let own = scaled.get(..rank).unwrap_or_default();
+        if region.contains(own) {
             chunks.push(Chunk {
-                scaled: place.to_vec(),
+                scaled: own.to_vec(),
                 address,
                 size: key.size.into(),
                 filter_mask: key.filter_mask,
@@ -40,14 +41,14 @@ pub(super) fn chunks(image: Image<'_>, root: u64, chunked: &Chunked, region: &Re
     Ok(chunks)
 }
 
-/// Returns the leaves if the root is directly above them, otherwise none. `counts` is the extent of the grid
-/// of chunks.
+/// Returns the leaves if the root is their parent, otherwise none. `counts` is the extent of the grid of
+/// chunks.
 pub(super) fn leaves(image: Image<'_>, root: u64, chunked: &Chunked, counts: &[u64]) -> Result<Vec<Leaf>> {
     let (mut leaves, mut scaled) = (Vec::new(), Vec::new());
     let listed = chunk_leaves(image, root, counts.len(), |key, address| {
         scale(key.offset, chunked, &mut scaled)?;
-        let places = scaled.iter().zip(counts);
-        let first = places.fold(0_u64, |at, (place, count)| at.saturating_mul(*count).saturating_add(*place));
+        let axes = scaled.iter().zip(counts);
+        let first = axes.fold(0_u64, |at, (index, count)| at.saturating_mul(*count).saturating_add(*index));
         leaves.push(Leaf { first, size: key.size.into(), address });
         Ok(())
     })?;
@@ -61,7 +62,7 @@ fn scale(offset: &[u8], chunked: &Chunked, scaled: &mut Vec<u64>) -> Result<()> 
     for (offset, dim) in offsets.iter().zip(chunked.dims.iter().chain([&chunked.element_size])) {
         let offset = u64::from_le_bytes(*offset);
         if offset.checked_rem(*dim).is_none_or(|rest| rest != 0) {
-            return Err(Error::corrupt(format!("a chunk at element {offset}, no multiple of {dim}")));
+            return Err(Error::corrupt(format!("a chunk at element {offset}, expected a multiple of {dim}")));
         }
         scaled.push(offset.checked_div(*dim).unwrap_or(0));
     }

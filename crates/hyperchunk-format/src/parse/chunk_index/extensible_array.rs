@@ -64,7 +64,7 @@ pub(super) fn chunks(
     region: &Region,
 ) -> Result<Vec<Chunk>> {
     let Some(slowest) = map.max.iter().position(Option::is_none) else {
-        return Err(Error::corrupt("an extensible array without an unlimited dimension"));
+        return Err(Error::corrupt("an extensible array in a dataset without an unlimited dimension"));
     };
     let array = Array::open(image, header, format)?;
     let Some(address) = array.index_block else { return Ok(Vec::new()) };
@@ -90,8 +90,8 @@ pub(super) fn chunks(
     record::append(&mut linear, format, cursor.clone(), 0..elements, &mut chunks)?;
     cursor.skip(format.size().saturating_mul(usize::try_from(array.in_index).unwrap_or(usize::MAX)))?;
 
-    // The index block continues with addresses of data blocks, then of super blocks. The super blocks with
-    // chunks of the region are read first, then all data blocks and pages.
+    // The index block continues with the addresses of data blocks, then of super blocks. First the super
+    // blocks with chunks of the region are read, then all data blocks and pages.
     let mut plan = Plan::default();
     for number in 0..array.direct_super_blocks {
         plan.data_blocks(&mut linear, &array, array.super_block(number)?, &[], image, &mut cursor)?;
@@ -290,7 +290,7 @@ impl Array {
             return Ok(block);
         }
         if number < self.direct_super_blocks {
-            let message = "data blocks with pages where none can be";
+            let message = "paged data blocks that the index block addresses directly";
             return Err(Error::unsupported(message).within(NAME));
         }
         Ok(SuperBlock { pages: block.chunks.checked_div(self.page).unwrap_or(0), ..block })
@@ -304,7 +304,8 @@ impl Array {
             .saturating_add(self.data_block_size(image, &(0..0)))
     }
 
-    /// Returns the size of a data block with these chunks; of its prefix alone without chunks.
+    /// Returns the size of a data block with the chunks `numbers`; for an empty range, the size of the prefix
+    /// and checksum of a paged data block.
     fn data_block_size(&self, image: Image<'_>, numbers: &Range<u64>) -> u64 {
         let count = numbers.end.saturating_sub(numbers.start);
         count

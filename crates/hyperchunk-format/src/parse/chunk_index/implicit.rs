@@ -38,7 +38,7 @@ pub(super) fn chunks(
     while let Some(run) = linear.next(from) {
         let end = run.end.checked_mul(size).filter(|end| *end <= image.left(address));
         if end.is_none() {
-            let message = format!("the file ends before {} chunks of {size} bytes", run.end);
+            let message = format!("the file ends before the end of {} chunks of {size} bytes", run.end);
             return Err(Error::new(ErrorKind::Truncated, message).at(image.offset(address)?));
         }
         for number in run.clone() {

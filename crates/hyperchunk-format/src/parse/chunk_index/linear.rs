@@ -1,4 +1,5 @@
-//! Region of chunks in an index that numbers all chunks of the maximum extent.
+//! Runs of consecutive chunk numbers in a region, for the indexes that number all chunks of the maximum
+//! extent: implicit, fixed array, extensible array.
 
 use super::ChunkMap;
 use super::region::Region;
@@ -8,9 +9,9 @@ use std::ops::Range;
 /// Iteration over the numbers of the chunks in a region.
 #[derive(Debug)]
 pub(super) struct Linear {
-    /// Axes of the dataset, slowest first in the index, each with its stride in the numbering.
+    /// Axes of the dataset, the slowest of the numbering first, each with its stride in the numbering.
     axes: Vec<(usize, u64)>,
-    /// Region after merging the axes it spans entirely, and the strides of the merged axes.
+    /// Region in which the axes that it spans entirely are merged, and the strides of the merged axes.
     region: Region,
     strides: Vec<u64>,
     /// Scratch buffer.
@@ -21,7 +22,7 @@ impl Linear {
     /// Numbers the chunks in row-major order, with the axis `slowest` moved to the front.
     ///
     /// # Errors
-    /// Corrupt if there are more than 2⁶⁴, or the region exceeds the maximum extent.
+    /// Corrupt if there are more than 2⁶⁴ chunks, or if the region exceeds the maximum extent.
     pub(super) fn new(map: &ChunkMap<'_>, region: &Region, slowest: usize) -> Result<Self> {
         let counts: Vec<u64> = map
             .max
@@ -37,7 +38,7 @@ impl Linear {
             let found = region.ranges().get(axis).zip(counts.get(axis)).zip(stride);
             let ((range, count), step) = found.ok_or_else(|| Error::corrupt("more than 2⁶⁴ chunks"))?;
             if range.end > *count {
-                return Err(Error::corrupt("the dataset is larger than the largest extent it may get"));
+                return Err(Error::corrupt("the dataset is larger than its maximum extent"));
             }
             axes.push((axis, step));
             stride = step.checked_mul(*count);
@@ -57,7 +58,7 @@ impl Linear {
         Ok(Self { axes, point: vec![0; region.rank()], region, strides })
     }
 
-    /// Returns the next consecutive numbers of the region, from `from` on.
+    /// Returns the next run of consecutive numbers in the region, at or after `from`.
     pub(super) fn next(&mut self, from: u64) -> Option<Range<u64>> {
         let mut rest = from;
         for (at, stride) in self.point.iter_mut().zip(&self.strides) {

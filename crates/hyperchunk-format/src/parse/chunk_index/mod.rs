@@ -91,8 +91,8 @@ pub fn within(image: Image<'_>, map: &ChunkMap<'_>, region: &[Range<u64>]) -> Re
     })
 }
 
-/// Guesses the file range of all chunks, if the top of the index suggests that they were written one after
-/// another. A caller that needs all chunks may then fetch them together with their index. Reads only the top
+/// Guesses the file range of all chunks, if the root of the index suggests that they were written one after
+/// another. A caller that needs all chunks may then fetch them together with their index. Reads only the root
 /// of the index.
 ///
 /// # Errors
@@ -104,9 +104,9 @@ pub fn in_a_row(image: Image<'_>, map: &ChunkMap<'_>) -> Result<Option<Range<u64
     }
     let counts = map.dims.iter().zip(&map.chunked.dims).map(|(dim, chunk)| dim.div_ceil((*chunk).max(1)));
     let counts: Vec<u64> = counts.collect();
-    let places = counts.iter().copied().fold(1, u64::saturating_mul);
+    let total = counts.iter().copied().fold(1, u64::saturating_mul);
     let leaves = btree_v1::leaves(image, *root, map.chunked, &counts)?;
-    Ok(row::contiguous_range(&leaves, places))
+    Ok(row::contiguous_range(&leaves, total))
 }
 
 #[cfg(test)]

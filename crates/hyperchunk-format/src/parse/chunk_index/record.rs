@@ -52,8 +52,7 @@ impl Format {
     }
 }
 
-/// Appends the chunks of a region from one part of an array; `bytes` has the records from number
-/// `numbers.start` on.
+/// Appends the chunks of a region from one part of an array; `bytes` has the records of the chunks `numbers`.
 pub(super) fn append(
     linear: &mut Linear,
     format: Format,

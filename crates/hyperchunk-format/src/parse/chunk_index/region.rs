@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-/// Non-empty box.
+/// Non-empty box of the grid of chunks: a range of coordinates on each axis.
 #[derive(Debug, Clone)]
 pub(super) struct Region(Vec<Range<u64>>);
 
@@ -47,7 +47,7 @@ impl Region {
         true
     }
 
-    /// Moves `point` to the first point of the box after it.
+    /// Moves `point` to the first point of the box after it, as [`Region::advance`].
     pub(super) fn advance_beyond(&self, point: &mut [u64]) -> bool {
         for at in point.iter_mut().rev() {
             let (next, carry) = at.overflowing_add(1);

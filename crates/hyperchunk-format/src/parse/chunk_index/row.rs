@@ -1,5 +1,5 @@
-//! Detection of chunks written one after another: the leaves of their B-tree are placed among them, each
-//! where the one before became full.
+//! Detection of chunks that were written one after another. libhdf5 then allocates the leaves of their B-tree
+//! among the chunks, each when the preceding leaf has become full.
 
 use std::ops::Range;
 
@@ -15,12 +15,12 @@ pub(super) struct Leaf {
 
 /// Allowed deviation of the distance between two leaves from the expected one: one part in this number.
 const TOLERANCE_DIVISOR: u64 = 8;
-/// Additional chunks taken at both ends.
+/// Number of chunks by which the range is extended at both ends.
 const MARGIN_CHUNKS: u64 = 3;
 
-/// Returns the file range of `places` chunks, if the distance of each leaf to the next matches the size of
-/// the chunks between them. The first two leaves are created at the same time, so at least three are needed.
-pub(super) fn contiguous_range(leaves: &[Leaf], places: u64) -> Option<Range<u64>> {
+/// Returns the file range of `total` chunks, if the distance of each leaf to the next matches the size of the
+/// chunks between them. The first two leaves are created at the same time, so at least three are needed.
+pub(super) fn contiguous_range(leaves: &[Leaf], total: u64) -> Option<Range<u64>> {
     let [zeroth, first, .., last] = leaves else { return None };
     if zeroth.first != 0 {
         return None;
@@ -39,7 +39,7 @@ pub(super) fn contiguous_range(leaves: &[Leaf], places: u64) -> Option<Range<u64
     let more = kept / 8;
     let before =
         kept.saturating_add(more).saturating_add(MARGIN_CHUNKS).checked_mul(zeroth.size.max(first.size))?;
-    let left = places.saturating_sub(last.first).saturating_sub(more).saturating_add(MARGIN_CHUNKS);
+    let left = total.saturating_sub(last.first).saturating_sub(more).saturating_add(MARGIN_CHUNKS);
     let after = left.checked_mul(last.size)?;
     Some(first.address.saturating_sub(before)..last.address.checked_add(after)?)
 }

@@ -116,8 +116,8 @@ fn chunks_in_a_version_1_tree() {
     let case = btree_v1();
     case.check();
     case.damage();
-    case.refused(288, &[1], "no multiple of 2");
-    case.refused(336, &[4], "no multiple of 3");
+    case.refused(288, &[1], "expected a multiple of 2");
+    case.refused(336, &[4], "expected a multiple of 3");
     case.refused(328, &[0; 16], "not in order");
     case.refused(0, b"X", "signature `TREE`");
     // The stored size is taken from the key, filtered or not; the reader of the chunk must detect a mismatch.
@@ -191,7 +191,7 @@ fn chunks_without_a_structure() {
     };
     implicit(148).check();
     implicit(148).damage();
-    implicit(147).refused(0, &[], "the file ends before 4 chunks");
+    implicit(147).refused(0, &[], "the file ends before the end of 4 chunks");
     let huge = Case { dims: vec![u64::MAX, 3], max: vec![None, Some(9)], ..implicit(1000) };
     huge.refused(0, &[], "the file ends");
 }
@@ -336,13 +336,13 @@ fn chunks_in_an_extensible_array() {
     case.refused(7, &[0], "parameters 0");
     case.refused(9, &[3], "parameters 8, 1, 3");
     case.refused(10, &[0], "parameters 8, 1, 1, 0");
-    case.refused(11, &[0], "pages where none can be");
+    case.refused(11, &[0], "paged data blocks");
     case.refused(134, &[1], "a block of another array");
     case.refused(300, b"X", "signature `EADB`");
     let limited = Case { max: vec![Some(20)], ..extensible_array(false, &[20], &[None]) };
     limited.refused(0, &[], "without an unlimited dimension");
     let larger = Case { dims: vec![4, 5], ..extensible_array(false, &[3, 5], &[Some(3), None]) };
-    larger.refused(0, &[], "larger than the largest extent");
+    larger.refused(0, &[], "larger than its maximum extent");
 }
 
 #[test]
@@ -362,7 +362,7 @@ fn a_block_that_is_many_is_refused() {
     let one = with_image(&file, |image| within(image, &map, &[4095..4096])).unwrap();
     assert_eq!(one, [chunk(&[4095], 7, 1, 0)]);
     let error = with_image(&file, |image| chunks(image, &map)).unwrap_err();
-    assert!(error.to_string().contains("its parts overlap"), "{error}");
+    assert!(error.to_string().contains("parts overlap"), "{error}");
 }
 
 #[test]

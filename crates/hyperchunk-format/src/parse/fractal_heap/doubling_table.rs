@@ -61,7 +61,7 @@ impl DoublingTable {
             || u32::from(rows) > table.bits.saturating_sub(table.row_bits()).saturating_add(1)
         {
             let message = format!(
-                "{rows} rows of {columns} blocks of {first} to {largest} bytes, with offsets of {bits} bits"
+                "invalid: {rows} rows of {columns} blocks of {first} to {largest} bytes, {bits}-bit offsets"
             );
             return Err(cursor.error(message));
         }
@@ -83,7 +83,7 @@ impl DoublingTable {
         self.largest.saturating_sub(self.first).saturating_add(2)
     }
 
-    /// Returns the number of blocks in that many rows.
+    /// Returns the number of blocks in the first `rows` rows.
     pub(super) fn entries(&self, rows: u32) -> u64 {
         u64::from(rows) << self.columns
     }

@@ -8,8 +8,8 @@ use crate::{Cursor, Error, Image, Result};
 const HUGE_OBJECTS: u8 = 1;
 
 impl<'a> FractalHeap<'a> {
-    /// Records the extents of the header, the blocks and the huge objects; none if they are filtered. A list of free
-    /// space is left out.
+    /// Records the extents of the header, the blocks and the huge objects, but not of the free-space manager.
+    /// Records nothing if the heap is filtered.
     ///
     /// # Errors
     /// Corrupt, Truncated; Need.
@@ -53,8 +53,8 @@ impl<'a> FractalHeap<'a> {
                     image.belongs(stored.address, entry.size);
                 } else {
                     let below = self.table.count_rows(entry.size).filter(|below| *below < rows);
-                    let below =
-                        below.ok_or_else(|| Error::corrupt("a block as large as the one that it is in"))?;
+                    let below = below
+                        .ok_or_else(|| Error::corrupt("a block as large as the block that contains it"))?;
                     self.record_indirect(image, stored.address, start.saturating_add(entry.start), below)?;
                 }
             }

@@ -16,7 +16,7 @@ impl<'a> FractalHeap<'a> {
         let whole =
             if self.filtered { plain.saturating_add(4).saturating_add(sizes.length.into()) } else { plain };
         let record;
-        // If the id is too short for the location, a B-tree has it.
+        // If the location does not fit the id, a B-tree has it.
         let mut description = if whole < self.id_length {
             cursor.clone()
         } else {
@@ -46,8 +46,9 @@ impl<'a> FractalHeap<'a> {
 
     /// Finds the record of a huge object in the B-tree.
     fn huge_record(&self, image: Image<'a>, number: u64) -> Result<Vec<u8>> {
-        let address =
-            self.huge.ok_or_else(|| Error::corrupt("a huge object in a heap without a B-tree of them"))?;
+        let address = self
+            .huge
+            .ok_or_else(|| Error::corrupt("a huge object in a heap without a B-tree of huge objects"))?;
         let mut cache = self.cache.borrow_mut();
         let kind = if self.filtered { 2 } else { 1 };
         let tree = match &cache.huge {

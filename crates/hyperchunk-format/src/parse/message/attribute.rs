@@ -48,7 +48,9 @@ pub fn parse(image: Image<'_>, cursor: &mut Cursor<'_>) -> Result<Attribute> {
     };
     let size = dataspace.elements().and_then(|elements| elements.checked_mul(datatype.size));
     let size = size.and_then(|size| usize::try_from(size).ok());
-    let size = size.ok_or_else(|| cursor.error(format!("an extent of {:?}", dataspace.dims())))?;
+    let size = size.ok_or_else(|| {
+        cursor.error(format!("an extent of {:?}, larger than the address space", dataspace.dims()))
+    })?;
     let data = cursor.take(size)?.to_vec();
     Ok(Attribute { name, charset, datatype, committed, dataspace, data, creation_order: None })
 }
@@ -72,7 +74,7 @@ fn prefix(cursor: &mut Cursor<'_>) -> Result<Prefix> {
         Some((_, name)) if !name.is_empty() && !name.contains(&0) => {
             Ok(Prefix { name: name.into(), charset, version, flags, datatype_size, dataspace_size })
         }
-        _ => Err(cursor.error(format!("a name `{}` of {name_size} bytes", name.escape_ascii()))),
+        _ => Err(cursor.error(format!("an invalid name `{}` of {name_size} bytes", name.escape_ascii()))),
     }
 }
 
@@ -86,7 +88,9 @@ fn part<'a>(
     let offset = cursor.offset();
     let bytes = cursor.take(size)?;
     if version == 1 {
-        let padded = size.checked_next_multiple_of(8).ok_or_else(|| Error::corrupt("too long"))?;
+        let padded = size
+            .checked_next_multiple_of(8)
+            .ok_or_else(|| Error::corrupt("an attribute larger than the address space"))?;
         cursor.skip(padded.saturating_sub(size))?;
     }
     Ok(Cursor::new(bytes, structure, offset))

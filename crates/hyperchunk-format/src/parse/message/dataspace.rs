@@ -34,7 +34,7 @@ pub fn parse(cursor: &mut Cursor<'_>, sizes: Sizes) -> Result<Dataspace> {
     let max: Vec<Option<u64>> =
         (0..rank).map(|_| cursor.length_or_undefined(sizes)).collect::<Result<_>>()?;
     if dims.iter().zip(&max).any(|(dim, max)| max.is_some_and(|max| *dim > max)) {
-        return Err(cursor.error(format!("an extent of {dims:?}, larger than its bounds {max:?}")));
+        return Err(cursor.error(format!("an extent of {dims:?}, larger than the maximum extent {max:?}")));
     }
     Ok(Dataspace::Simple { dims, max })
 }

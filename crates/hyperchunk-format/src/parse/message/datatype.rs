@@ -29,7 +29,7 @@ impl<'a> Parser<'_, 'a> {
         let version = first >> 4;
         let flags = u32::from_le_bytes([flag_0, flag_1, flag_2, 0]);
         if !(1..=5).contains(&version) {
-            return Err(self.unsupported(format!("version {version}; 1 to 5 are known")));
+            return Err(self.unsupported(format!("version {version} is not supported: expected 1 to 5")));
         }
         let size = self.cursor.u32()?;
         if size == 0 {
@@ -51,7 +51,7 @@ impl<'a> Parser<'_, 'a> {
             9 => self.vlen(flags)?,
             10 => self.array(version, size)?,
             11 => self.complex(flags, size)?,
-            class => return Err(self.unsupported(format!("class {class}"))),
+            class => return Err(self.unsupported(format!("unknown datatype class {class}"))),
         };
         Ok(Datatype { size: size.into(), class })
     }
@@ -59,7 +59,7 @@ impl<'a> Parser<'_, 'a> {
     /// Reads a nested datatype.
     fn inner(&mut self) -> Result<Datatype> {
         let Some(left) = self.left.checked_sub(1) else {
-            return Err(self.place(Error::limit("it nests deeper than the limit `datatype_depth`")));
+            return Err(self.place(Error::limit("the datatype nests deeper than the limit `datatype_depth`")));
         };
         Parser { cursor: self.cursor, left }.datatype()
     }
@@ -82,7 +82,7 @@ impl<'a> Parser<'_, 'a> {
         if count > 0 && end <= u64::from(size).saturating_mul(8) {
             return Ok(());
         }
-        Err(self.corrupt(format!("{count} bits from bit {first} on, in {size} bytes")))
+        Err(self.corrupt(format!("an invalid bit field: {count} bits from bit {first} on, in {size} bytes")))
     }
 
     fn float(&mut self, version: u8, flags: u32, size: u32) -> Result<Class> {
@@ -132,7 +132,7 @@ impl<'a> Parser<'_, 'a> {
             0 => Ok(StringPadding::NullTerminated),
             1 => Ok(StringPadding::NullPadded),
             2 => Ok(StringPadding::SpacePadded),
-            other => Err(self.unsupported(format!("string padding {other}"))),
+            other => Err(self.unsupported(format!("unknown string padding {other}"))),
         }
     }
 
@@ -140,14 +140,14 @@ impl<'a> Parser<'_, 'a> {
         match flags & 0x0f {
             0 => Ok(CharacterSet::Ascii),
             1 => Ok(CharacterSet::Utf8),
-            other => Err(self.unsupported(format!("character set {other}"))),
+            other => Err(self.unsupported(format!("unknown character set {other}"))),
         }
     }
 
     fn opaque(&mut self, flags: u32) -> Result<Class> {
         let length = (flags & 0xff) as usize;
         if !length.is_multiple_of(8) {
-            return Err(self.corrupt(format!("a tag of {length} bytes, no multiple of 8")));
+            return Err(self.corrupt(format!("a tag of {length} bytes, expected a multiple of 8")));
         }
         let tag = self.cursor.take(length)?;
         Ok(Class::Opaque { tag: tag.split(|byte| *byte == 0).next().unwrap_or_default().into() })
@@ -175,7 +175,7 @@ impl<'a> Parser<'_, 'a> {
         for _ in 0..count {
             let name = self.name(version)?;
             if !names.insert(name) {
-                return Err(self.corrupt(format!("two members are called `{}`", name.escape_ascii())));
+                return Err(self.corrupt(format!("duplicate member name `{}`", name.escape_ascii())));
             }
             let offset = self.cursor.uint(offset_width)?;
             let dims = if version == 1 { self.member_dims()? } else { Vec::new() };
@@ -187,7 +187,8 @@ impl<'a> Parser<'_, 'a> {
             }
             if offset.checked_add(datatype.size).is_none_or(|end| end > size.into()) {
                 let name = name.escape_ascii();
-                let message = format!("{} bytes of member `{name}` at {offset}, in {size}", datatype.size);
+                let message =
+                    format!("{} bytes of member `{name}` at {offset}, in {size} bytes", datatype.size);
                 return Err(self.corrupt(message));
             }
             members.push(Member { name: name.into(), offset, datatype });
@@ -203,7 +204,7 @@ impl<'a> Parser<'_, 'a> {
         let all: [u64; 4] =
             [self.cursor.u32()?, self.cursor.u32()?, self.cursor.u32()?, self.cursor.u32()?].map(u64::from);
         let Some(dims) = all.get(..rank) else {
-            return Err(self.corrupt(format!("a member of {rank} dimensions")));
+            return Err(self.corrupt(format!("a member of {rank} dimensions, expected at most 4")));
         };
         if dims.contains(&0) {
             return Err(self.corrupt("a member with a dimension of 0"));
@@ -228,25 +229,25 @@ impl<'a> Parser<'_, 'a> {
             2 => ReferenceKind::Object2,
             3 => ReferenceKind::Region2,
             4 => ReferenceKind::Attribute,
-            other => return Err(self.unsupported(format!("references of kind {other}"))),
+            other => return Err(self.unsupported(format!("references of unknown kind {other}"))),
         };
         match flags >> 4 & 0x0f {
             1 => Ok(kind),
-            other => Err(self.unsupported(format!("references of encoding {other}; 1 is known"))),
+            other => Err(self.unsupported(format!("references of encoding {other}, expected 1"))),
         }
     }
 
     fn enumeration(&mut self, version: u8, flags: u32, size: u32) -> Result<Class> {
         let base = self.inner()?;
         if base.size != u64::from(size) || !matches!(base.class, Class::Integer { .. }) {
-            return Err(self.corrupt("an enumeration whose base is no integer of its size"));
+            return Err(self.corrupt("an enumeration whose base type is not an integer of its size"));
         }
         let count = flags & 0xffff;
         let mut names = Vec::new();
         for _ in 0..count {
             let name = self.name(version)?;
             if name.is_empty() {
-                return Err(self.corrupt("an enumeration's member without a name"));
+                return Err(self.corrupt("an enumeration member without a name"));
             }
             names.push(name);
         }
@@ -265,7 +266,7 @@ impl<'a> Parser<'_, 'a> {
                 padding: self.padding(flags >> 4)?,
                 charset: self.charset(flags >> 8)?,
             }),
-            other => return Err(self.corrupt(format!("a variable-length type of kind {other}"))),
+            other => return Err(self.corrupt(format!("a variable-length type of unknown kind {other}"))),
         };
         let base = Box::new(self.inner()?);
         Ok(class.unwrap_or(Class::Vlen { base }))
@@ -285,7 +286,8 @@ impl<'a> Parser<'_, 'a> {
         }
         let base = self.inner()?;
         if dims.iter().try_fold(base.size, |size, dim| size.checked_mul(*dim)) != Some(size.into()) {
-            return Err(self.corrupt(format!("{dims:?} elements of {} bytes, in {size}", base.size)));
+            return Err(self
+                .corrupt(format!("an array of {dims:?} elements of {} bytes, in {size} bytes", base.size)));
         }
         Ok(Class::Array { dims, base: Box::new(base) })
     }
@@ -293,11 +295,11 @@ impl<'a> Parser<'_, 'a> {
     fn complex(&mut self, flags: u32, size: u32) -> Result<Class> {
         // Bit 0: both parts have the same type; bits 1 and 2: 0 for real and imaginary part.
         if flags != 1 {
-            return Err(self.unsupported(format!("complex numbers of form {flags:#x}")));
+            return Err(self.unsupported(format!("complex numbers of unknown form {flags:#x}")));
         }
         let base = self.inner()?;
         if !matches!(base.class, Class::Float(_)) || base.size.checked_mul(2) != Some(size.into()) {
-            return Err(self.corrupt("a complex number that is not made of two floating-point numbers"));
+            return Err(self.corrupt("a complex number that does not consist of two floating-point numbers"));
         }
         Ok(Class::Complex { base: Box::new(base) })
     }

@@ -16,7 +16,8 @@ pub fn parse(image: Image<'_>, cursor: &mut Cursor<'_>) -> Result<Vec<ExternalFi
         return Err(cursor.error(format!("{used} files in {allocated} slots")));
     }
     let heap = cursor.address(image.sizes)?;
-    let heap = heap.ok_or_else(|| cursor.error("the address of the heap of names is undefined".into()))?;
+    let heap =
+        heap.ok_or_else(|| cursor.error("the address of the heap with the file names is undefined".into()))?;
     let heap = LocalHeap::open(image, heap)?;
     let file = |_| {
         let name = heap.name(cursor.length(image.sizes)?)?;

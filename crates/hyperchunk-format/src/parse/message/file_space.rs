@@ -9,7 +9,7 @@ pub struct FileSpace {
     pub paged: bool,
     /// True if freed space may be reused.
     pub reused: bool,
-    /// True if free space is listed in the file from one program to the next.
+    /// True if the file stores which of its space is free, for the next program that writes to it.
     pub persists: bool,
     /// Page size in bytes.
     pub page_size: u64,
@@ -40,8 +40,8 @@ pub fn parse(cursor: &mut Cursor<'_>, sizes: Sizes) -> Result<FileSpace> {
     Ok(FileSpace { paged: strategy == PAGED, reused: strategy != NONE, persists, page_size })
 }
 
-/// Returns the position in a message of the addresses of free-space managers. Every byte from there on is one of an
-/// address, so that a message with 0xff in their place has no managers.
+/// Returns the position in a message from which on it contains only addresses, mostly of free-space managers.
+/// If all bytes from there on are 0xff, all addresses are undefined, and there are no managers.
 ///
 /// # Errors
 /// As [`parse`].

@@ -27,7 +27,7 @@ fn version_3(cursor: &mut Cursor<'_>) -> Result<FillValue> {
         0 => FillWhen::Default,
         UNDEFINED => FillWhen::Undefined,
         HAS_VALUE => value(cursor, FillWhen::Default)?,
-        _ => return Err(cursor.error(format!("flags {flags:#04x}"))),
+        _ => return Err(cursor.error(format!("invalid flags {flags:#04x}"))),
     };
     let allocation = allocation(cursor, flags & 0x03)?;
     let time = time(cursor, flags >> 2 & 0x03)?;
@@ -43,8 +43,8 @@ pub fn parse_old(cursor: &mut Cursor<'_>) -> Result<FillValue> {
     Ok(FillValue { value, allocation: AllocationTime::Late, time: FillTime::IfSet })
 }
 
-/// Reads a size and that number of bytes; returns `empty` for size 0. In new messages a negative size means
-/// an undefined value.
+/// Reads a size and that number of bytes; returns `empty` for size 0. A negative size means an undefined
+/// value; only new messages have one.
 fn value(cursor: &mut Cursor<'_>, empty: FillWhen) -> Result<FillWhen> {
     match i32::from_le_bytes(cursor.array()?) {
         0 => Ok(empty),
@@ -61,7 +61,7 @@ fn allocation(cursor: &Cursor<'_>, number: u8) -> Result<AllocationTime> {
         1 => Ok(AllocationTime::Early),
         2 => Ok(AllocationTime::Late),
         3 => Ok(AllocationTime::Incremental),
-        _ => Err(cursor.error(format!("space allocation time {number}"))),
+        _ => Err(cursor.error(format!("unknown space allocation time {number}"))),
     }
 }
 
@@ -70,7 +70,7 @@ fn time(cursor: &Cursor<'_>, number: u8) -> Result<FillTime> {
         0 => Ok(FillTime::Allocation),
         1 => Ok(FillTime::Never),
         2 => Ok(FillTime::IfSet),
-        _ => Err(cursor.error(format!("fill value write time {number}"))),
+        _ => Err(cursor.error(format!("unknown fill value write time {number}"))),
     }
 }
 

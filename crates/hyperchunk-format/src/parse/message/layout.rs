@@ -74,7 +74,9 @@ fn version_3(cursor: &mut Cursor<'_>, sizes: Sizes, version: u8) -> Result<Layou
             let rank = cursor.u8()?;
             let width = cursor.u8()?;
             if !(1..=8).contains(&width) {
-                return Err(cursor.error(format!("chunk dimensions of {width} bytes")));
+                return Err(
+                    cursor.error(format!("chunk dimensions stored in {width} bytes, expected 1 to 8"))
+                );
             }
             chunked(cursor, rank, width.into(), version, |cursor| {
                 Ok((index(cursor, sizes, flags & 0x02 != 0)?, flags & 0x01 != 0))
@@ -101,7 +103,7 @@ fn chunked(
     let mut dims: Vec<u64> = (0..rank).map(|_| cursor.uint(width)).collect::<Result<_>>()?;
     let element_size = dims.pop().filter(|_| !dims.is_empty());
     let Some(element_size) = element_size.filter(|size| *size > 0 && !dims.contains(&0)) else {
-        return Err(cursor.error(format!("chunks of {dims:?} elements of {element_size:?} bytes")));
+        return Err(cursor.error(format!("invalid chunks of {dims:?} elements of {element_size:?} bytes")));
     };
     let (index, edge_chunks_unfiltered) = rest(cursor)?;
     Ok(Layout::Chunked(Chunked { dims, element_size, edge_chunks_unfiltered, version, index }))
@@ -124,7 +126,7 @@ fn index(cursor: &mut Cursor<'_>, sizes: Sizes, single_filtered: bool) -> Result
             cursor.skip(4)?;
             positive(cursor, 2)?;
         }
-        _ => return Err(cursor.error(format!("chunk index of type {class}"))),
+        _ => return Err(cursor.error(format!("unknown chunk index of type {class}"))),
     }
     let address = cursor.address(sizes)?;
     Ok(match class {

@@ -35,7 +35,7 @@ fn charset(cursor: &mut Cursor<'_>) -> Result<CharacterSet> {
     match cursor.u8()? {
         0 => Ok(CharacterSet::Ascii),
         1 => Ok(CharacterSet::Utf8),
-        other => Err(cursor.error(format!("character set {other} of a name"))),
+        other => Err(cursor.error(format!("unknown character set {other} of a name"))),
     }
 }
 
@@ -43,7 +43,7 @@ fn take<'a>(cursor: &mut Cursor<'a>, length: u64) -> Result<&'a [u8]> {
     cursor.take(usize::try_from(length).unwrap_or(usize::MAX))
 }
 
-/// Ends a name at its first NUL, whatever its length field says, as libraries do.
+/// Ends a name at its first NUL, regardless of its length field, as libraries do.
 fn until_nul(bytes: &[u8]) -> Name {
     bytes.split(|byte| *byte == 0).next().unwrap_or_default().into()
 }
@@ -60,7 +60,7 @@ fn target(cursor: &mut Cursor<'_>, sizes: Sizes, class: u8) -> Result<LinkTarget
         EXTERNAL.. if class != EXTERNAL => {
             Ok(LinkTarget::User { class, data: cursor.take(length.into())?.to_vec() })
         }
-        _ => Err(cursor.error(format!("a link of type {class} with a value of {length} bytes"))),
+        _ => Err(cursor.error(format!("an invalid link of type {class} with a value of {length} bytes"))),
     }
 }
 

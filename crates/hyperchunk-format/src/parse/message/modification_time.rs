@@ -16,18 +16,18 @@ pub fn parse(cursor: &mut Cursor<'_>) -> Result<i64> {
 /// since 1970.
 ///
 /// # Errors
-/// Corrupt if a character is no digit, or the fields are no date.
+/// Corrupt if a character is not a digit, or the fields are not a date.
 pub fn parse_old(cursor: &mut Cursor<'_>) -> Result<i64> {
     let mut digits = |count: usize| {
         let text = std::str::from_utf8(cursor.take(count)?).ok();
         let number = text.filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
         let number = number.and_then(|text| text.parse::<i64>().ok());
-        number.ok_or_else(|| cursor.error("its date is not made of digits".into()))
+        number.ok_or_else(|| cursor.error("the date does not consist of digits".into()))
     };
     let [year, month, day] = [digits(4)?, digits(2)?, digits(2)?];
     let [hour, minute, second] = [digits(2)?, digits(2)?, digits(2)?];
     if !(1..=12).contains(&month) || !(1..=31).contains(&day) || hour > 23 || minute > 59 || second > 60 {
-        return Err(cursor.error(format!("no date: {year}-{month}-{day} {hour}:{minute}:{second}")));
+        return Err(cursor.error(format!("not a date: {year}-{month}-{day} {hour}:{minute}:{second}")));
     }
     Ok(days(year, month, day)
         .saturating_mul(24)

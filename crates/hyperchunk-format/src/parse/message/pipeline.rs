@@ -28,7 +28,7 @@ fn filter(cursor: &mut Cursor<'_>, version: u8) -> Result<Filter> {
     let id = cursor.u16()?;
     let name_length = if version == 1 || id >= FIRST_NAMED { cursor.u16()? } else { 0 };
     if version == 1 && name_length % 8 != 0 {
-        return Err(cursor.error(format!("a filter's name of {name_length} bytes, no multiple of 8")));
+        return Err(cursor.error(format!("a filter name of {name_length} bytes, expected a multiple of 8")));
     }
     let flags = cursor.u16()?;
     let count = cursor.u16()?;

@@ -12,7 +12,7 @@ const STRUCTURE: &str = "shared message";
 /// ones.
 const MAX_DEPTH: u32 = 4;
 
-/// Data of a message, own or shared.
+/// Data of a message: its own, or shared data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Body<'a> {
     /// Message data.
@@ -73,7 +73,7 @@ fn place(image: Image<'_>, cursor: &mut Cursor<'_>) -> Result<Place> {
 
 fn follow(image: Image<'_>, kind: u16, cursor: &mut Cursor<'_>, depth: u32) -> Result<Body<'static>> {
     let Some(depth) = depth.checked_sub(1) else {
-        return Err(cursor.error("shared messages lead to each other".into()));
+        return Err(cursor.error("a chain of shared messages that is too long or a cycle".into()));
     };
     match place(image, cursor)? {
         Place::Heap(id) => {

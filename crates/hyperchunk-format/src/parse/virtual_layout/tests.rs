@@ -88,9 +88,9 @@ fn what_makes_no_sense_is_refused() {
     check(slab(slab(names("a%", "b"), 4), 4), "neither `b` nor `%`");
     check(slab(slab(names("a", "%d"), 4), 4), "neither `b` nor `%`");
     check(slab(slab(names("a%b", "b"), 4), 4), "names with `%b`");
-    check(slab(slab(names("a", "b"), 4), 0xffff), "a source that is limited");
+    check(slab(slab(names("a", "b"), 4), 0xffff), "a limited source");
     check(slab(slab(names("a%b", "b"), 0xffff), 0xffff), "names with `%b`");
-    check(slab(slab(names("a", "b"), 0xffff), 4), "unlimited in a target");
+    check(slab(slab(names("a", "b"), 0xffff), 4), "an unlimited source");
     check(slab(names("a", "b").u32s(&[1, 1, 0, 0, 1, 1, 7]), 1), "points");
     check(slab(slab(names("a", "b"), 4), 4).u8s(&[0]), "1 bytes more");
     let version_1 = |flags: u8| Maker::default().u8s(&[1]).u64s(&[1]).u8s(&[flags]);

@@ -5,7 +5,8 @@ use crate::{Error, Result};
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// Work bound for building the tree; boxes that exceed it were made to cost time.
+/// Bound on the work of building the tree: number of boxes that all steps together may handle. Only boxes
+/// crafted to be slow exceed it.
 const MAX_WORK: usize = 16 << 20;
 
 /// Spans of a node under construction: start, end and child of each.

@@ -1,14 +1,14 @@
 //! Reports of failures while the process ends.
 //!
-//! Files that a program leaves open are closed by libhdf5's exit handler, when the error stack is not read
-//! any more.
+//! libhdf5's exit handler closes the files that a program leaves open. At that time, the program no longer
+//! reads the error stack.
 
 use super::super::failure::Failure;
 use super::OpenStore;
 use std::io::Write as _;
 
 thread_local! {
-    /// A thread-local value with a destructor: destroyed when exit handlers run.
+    /// Sentinel with a destructor: it is destroyed before exit handlers run.
     static SENTINEL: Box<u8> = Box::default();
 }
 
@@ -27,7 +27,7 @@ pub(in crate::vol) struct Report<'a> {
     file: Option<&'a OpenStore>,
 }
 
-/// Begins to close an object of `file`.
+/// Begins the closing of an object of `file`.
 pub(in crate::vol) fn report_at_exit(file: Option<&OpenStore>) -> Report<'_> {
     Report { file: file.filter(|_| is_ending()) }
 }

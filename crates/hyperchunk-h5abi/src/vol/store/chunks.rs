@@ -1,4 +1,4 @@
-//! Calls about single chunks. Elements that were not written as a chunk are encoded as one on request.
+//! Calls about single chunks. Elements that were not written as a whole chunk are encoded on request.
 
 use super::super::api::P;
 use super::super::failure::{ON_ERROR_STACK, Outcome, refuse};
@@ -103,7 +103,7 @@ pub(super) fn written_chunks(shared: &Shared) -> hyperchunk::Result<Arc<Vec<Vec<
     }
 }
 
-/// Returns the allocated chunks: the written ones, or all where space is allocated early.
+/// Returns the offsets of the allocated chunks: the written ones, or all if space is allocated early.
 pub(super) fn allocated(shared: &Shared) -> hyperchunk::Result<Arc<Vec<Vec<u64>>>> {
     match &shared.definition.chunk {
         Some(chunk) if shared.is_early() => {
@@ -128,8 +128,8 @@ impl Shared {
     }
 }
 
-/// Returns the storage size of a dataset: its full size once anything was written, or the size of its chunks,
-/// unfiltered.
+/// Returns the storage size of a dataset in bytes. Contiguous: its full size once anything was written or if
+/// space is allocated early, else 0. Chunked: the total size of the allocated chunks, as stored.
 pub(super) fn storage_size(shared: &Shared) -> hyperchunk::Result<u64> {
     let element = shared.definition.element_size();
     let product = |dims: &[u64]| dims.iter().fold(element, |size, dim| size.saturating_mul(*dim));
@@ -161,7 +161,7 @@ fn chunk_at(shared: &Shared, offset: &[u64]) -> hyperchunk::Result<StoredChunk> 
     shared.read(&slab, &mut bytes)?;
     let mut encoder = Encoder::new();
     let (filtered, mask) = encoder.encode(&shared.definition.pipeline, &bytes)?;
-    // The address of any part: callers only test whether there is one.
+    // The address of any piece: callers only test whether there is one.
     let mut address = 0;
     shared.with_layers(|layers| layers.in_box(&slab, &mut |_, piece, _| address = piece.offset))?;
     Ok(StoredChunk { mask, bytes: filtered.to_vec(), address })
@@ -178,8 +178,8 @@ impl ChunkInfo {
     /// Stores the properties.
     ///
     /// # Safety
-    /// Addresses from the caller, or null.
-    unsafe fn chunk_info(&self, mask: u32, address: u64, size: u64) {
+    /// The fields are addresses from the caller, or null.
+    unsafe fn store(&self, mask: u32, address: u64, size: u64) {
         // SAFETY: by this function's contract.
         unsafe {
             if let Some(place) = self.mask.as_mut() {
@@ -195,7 +195,7 @@ impl ChunkInfo {
     }
 }
 
-/// Returns the application's call that an operation belongs to.
+/// Returns the name of the API function that calls an operation.
 fn call_name(operation: c_int) -> String {
     let name = match operation {
         0 => "H5Dformat_convert",
@@ -214,7 +214,7 @@ fn call_name(operation: c_int) -> String {
     name.to_owned()
 }
 
-/// Performs `H5VL_dataset_optional`. No operation falls through to the stub.
+/// Performs `H5VL_dataset_optional`. No operation is passed on to the stub.
 ///
 /// # Safety
 /// Arguments of that callback.
@@ -259,7 +259,7 @@ pub(in crate::vol) unsafe fn optional(slot: &Slot, dataset: &StoreDataset, args:
             let number = usize::try_from(args.number).unwrap_or(usize::MAX);
             let Some(offset) = chunks.get(number) else {
                 refuse!(
-                    "cannot tell about a chunk (H5Dget_chunk_info): expected a number below {}, got {}",
+                    "cannot describe a chunk (H5Dget_chunk_info): expected a number below {}, got {}",
                     chunks.len(),
                     args.number
                 )
@@ -270,7 +270,7 @@ pub(in crate::vol) unsafe fn optional(slot: &Slot, dataset: &StoreDataset, args:
                 if !args.offset.is_null() {
                     std::ptr::copy_nonoverlapping(offset.as_ptr(), args.offset, rank);
                 }
-                ChunkInfo { mask: args.mask, address: args.address, size: args.size }.chunk_info(
+                ChunkInfo { mask: args.mask, address: args.address, size: args.size }.store(
                     chunk.mask,
                     chunk.address,
                     chunk.bytes.len() as u64,
@@ -287,7 +287,7 @@ pub(in crate::vol) unsafe fn optional(slot: &Slot, dataset: &StoreDataset, args:
                 false => StoredChunk { mask: 0, bytes: Vec::new(), address: NO_ADDRESS },
             };
             // SAFETY: places of the caller.
-            unsafe { told.chunk_info(chunk.mask, chunk.address, chunk.bytes.len() as u64) };
+            unsafe { told.store(chunk.mask, chunk.address, chunk.bytes.len() as u64) };
         }
         READ => read_chunk(slot, shared, args.cast(), &at)?,
         WRITE => {

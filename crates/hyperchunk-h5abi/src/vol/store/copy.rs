@@ -1,5 +1,5 @@
-//! H5Ocopy. libhdf5 copies the stubs, which would still refer to the original datasets, so each copy is
-//! replaced by a dataset of its own, with the same elements and attributes.
+//! H5Ocopy. libhdf5 copies the stubs, which would still refer to the original datasets, so each copied stub
+//! is replaced by a new dataset with the same elements and attributes.
 
 use super::super::api::{Name, P};
 use super::super::failure::{ON_ERROR_STACK, Outcome, done, refuse};
@@ -27,7 +27,7 @@ const EXPAND_REFERENCES: u32 = 8;
 /// Maximum number of bytes of elements that are copied at once.
 const BATCH_BYTES: u64 = 16 << 20;
 
-/// The arguments of the callback.
+/// Arguments of the copy callback.
 #[derive(Clone, Copy)]
 pub(in crate::vol) struct Copy {
     pub(in crate::vol) at: P,
@@ -91,7 +91,7 @@ pub(in crate::vol) unsafe fn copy(
         && (source.is_some() || from.file.as_ref().is_some_and(|file| file.has_datasets()))
     {
         refuse!(
-            "H5Ocopy from a sharded store does not copy what references lead to (H5O_COPY_EXPAND_REFERENCE_FLAG)"
+            "H5Ocopy from a sharded store cannot copy the targets of references (H5O_COPY_EXPAND_REFERENCE_FLAG)"
         )
     }
     // SAFETY: the arguments are passed on unchanged.
@@ -132,8 +132,8 @@ pub(in crate::vol) unsafe fn copy(
     Ok(status)
 }
 
-/// Returns the source, if it is a dataset of a store, possibly in another file reached through an external
-/// link.
+/// Returns the source of the copy, if it is a dataset of a store, possibly in another file reached through an
+/// external link.
 fn source(slot: &'static Slot, from: &Object, kind: c_int, name: &CStr) -> Outcome<Option<Arc<Shared>>> {
     let mut found = 0;
     let mut at = Location::named(slot, kind, name)?;
@@ -162,7 +162,7 @@ fn close(slot: &Slot, under: P, vol: Hid, kind: c_int) {
     unsafe { call(under, vol, 0, NO_REQUEST) };
 }
 
-/// Replaces the stubs in a copy.
+/// Replacement of the stubs in a copy by new datasets.
 struct Repair<'a> {
     slot: &'static Slot,
     /// The location of the copy.
@@ -170,7 +170,7 @@ struct Repair<'a> {
     kind: c_int,
     source: Option<Arc<Shared>>,
     file: Option<Arc<OpenStore>>,
-    /// Paths of the created datasets.
+    /// Paths of the created datasets, by the original's identity.
     made: HashMap<DatasetId, CString>,
     /// Tokens of visited groups: links may form cycles.
     seen: HashSet<[u8; 16]>,
@@ -179,7 +179,7 @@ struct Repair<'a> {
 impl Repair<'_> {
     fn object(&mut self, path: &[u8]) -> Outcome<()> {
         let (slot, vol) = (self.slot, self.to.vol);
-        let Ok(name) = CString::new(path) else { refuse!("a name with a NUL") };
+        let Ok(name) = CString::new(path) else { refuse!("a name contains a NUL byte") };
         let mut kind = 0;
         let mut at = Location::named(slot, self.kind, &name)?;
         // SAFETY: a lower object, a location of our own, a live place.
@@ -277,7 +277,7 @@ impl Repair<'_> {
         let shared = match (&self.source, &self.file) {
             (Some(shared), _) => Arc::clone(shared),
             (None, Some(file)) => file.store.shared(marker.dataset, marker.epoch)?,
-            (None, None) => refuse!("H5Ocopy of a dataset whose store is not known"),
+            (None, None) => refuse!("H5Ocopy cannot copy a dataset whose store is not known"),
         };
         let new = self.create(copied, &shared, &name)?;
         let done = attributes::copy(slot, copied, new, vol, DATASET)
@@ -289,13 +289,13 @@ impl Repair<'_> {
         Ok(())
     }
 
-    /// Creates an unnamed dataset like another one, with its elements.
+    /// Creates an unnamed dataset with the definition and the elements of `shared`.
     fn create(&self, copied: P, shared: &Arc<Shared>, name: &CStr) -> Outcome<P> {
         let (slot, vol) = (self.slot, self.to.vol);
         let dims = shared.dims();
         let plist = open_store::creation_list(slot, copied, vol, &shared.definition)?;
         let kind = describe::ask(slot, copied, vol, GET_TYPE)?;
-        // Closes both on every return.
+        // Closes both identifiers on every return.
         let old = StoreDataset { slot, shared: Arc::clone(shared), kind, plist: plist.into_id() };
         let dapl = slot.default_list(c"H5P_LST_DATASET_ACCESS_ID_g")?;
         let lcpl = slot.default_list(c"H5P_LST_LINK_CREATE_ID_g")?;
@@ -352,7 +352,8 @@ impl Repair<'_> {
     }
 }
 
-/// Calls `take` with the elements of one box after another; for a chunked dataset, only the written chunks.
+/// Calls `take` with each box and its elements, one after another; for a chunked dataset, only the written
+/// chunks.
 fn each_part(
     shared: &Shared,
     dims: &[u64],
@@ -382,7 +383,7 @@ fn each_part(
     Ok(())
 }
 
-/// Splits a box along its first dimension.
+/// Splits a box along its first dimension into parts of about [`BATCH_BYTES`].
 fn rows(slab: &Hyperslab, element: u64) -> Vec<Hyperslab> {
     let [first, rest @ ..] = slab.count.as_slice() else { return Vec::new() };
     let row = rest.iter().fold(element, |size, count| size.saturating_mul(*count)).max(1);

@@ -29,7 +29,7 @@ struct NameArguments {
     length: *mut usize,
 }
 
-/// The arguments of the creation callback.
+/// Arguments of the creation callback.
 #[derive(Clone, Copy)]
 pub(in crate::vol) struct Creation {
     pub(in crate::vol) at: P,
@@ -58,7 +58,7 @@ impl Creation {
     }
 }
 
-/// Creates a dataset: in the store if possible, else as the lower connector does.
+/// Creates a dataset: in the store if possible, else through the connector below.
 ///
 /// # Safety
 /// The arguments are a callback's, `ours` the object that it got.
@@ -168,7 +168,7 @@ unsafe fn divert_new(
 }
 
 /// Returns the creation list as HDF5 completes it: filters adapt to the datatype, and invalid combinations
-/// are refused. For this, a native dataset is created and dropped.
+/// are rejected. For this, creates a native dataset and discards it.
 ///
 /// # Safety
 /// As for [`create_dataset`].

@@ -26,7 +26,7 @@ struct NewExtent {
     size: *const u64,
 }
 
-/// Answers `H5VL_dataset_get`; `None` if the stub has the answer.
+/// Answers `H5VL_dataset_get`; `None` if the query is to be passed on to the stub.
 ///
 /// # Safety
 /// Arguments of that callback.
@@ -86,7 +86,7 @@ fn status(dataset: &StoreDataset) -> Outcome<c_int> {
     })
 }
 
-/// Performs `H5VL_dataset_specific`; `None` if the stub may do it.
+/// Performs `H5VL_dataset_specific`; `None` if the call is to be passed on to the stub.
 ///
 /// # Safety
 /// Arguments of that callback.
@@ -99,7 +99,7 @@ pub(in crate::vol) unsafe fn specific(dataset: &StoreDataset, args: P) -> Outcom
     // SAFETY: arguments of a new extent, which has as many dimensions as the dataset.
     let dims = unsafe { std::slice::from_raw_parts((*args.cast::<NewExtent>()).size, rank) };
     if dataset.shared.definition.chunk.is_none() {
-        refuse!("a dataset without chunks cannot be given another extent")
+        refuse!("cannot change the extent of a dataset without chunks")
     }
     dataset.shared.set_extent(dims)?;
     Ok(Some(0))

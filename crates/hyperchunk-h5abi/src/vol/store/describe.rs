@@ -1,4 +1,5 @@
-//! Definitions of new datasets from HDF5's identifiers, and their stubs, the native datasets in the skeleton.
+//! Definitions of datasets, derived from HDF5's identifiers, and their stubs, the native datasets in the
+//! skeleton.
 
 use super::super::api::P;
 use super::super::failure::{ON_ERROR_STACK, Outcome, done, refuse};
@@ -35,7 +36,7 @@ const UNLIMITED: u64 = u64::MAX;
 /// `H5Z_FILTER_ALL`.
 const ALL_FILTERS: c_int = 0;
 
-/// Returns the extent and the maximum extent of a dataspace; `None` if it has no elements to divert.
+/// Returns the extent and the maximum extent of a dataspace; `None` unless it is simple and has dimensions.
 fn extent(slot: &Slot, space: Hid) -> Option<(Vec<u64>, Vec<Option<u64>>)> {
     // SAFETY: any identifier may be asked.
     let (class, rank) = unsafe { ((slot.api.space_class)(space), (slot.api.space_rank)(space)) };
@@ -48,7 +49,7 @@ fn extent(slot: &Slot, space: Hid) -> Option<(Vec<u64>, Vec<Option<u64>>)> {
     Some((dims, max.into_iter().map(|max| (max != UNLIMITED).then_some(max)).collect()))
 }
 
-/// Returns a datatype as a plain value; `None` if it is not supported.
+/// Returns a datatype in our own form; `None` if it is not supported.
 pub(super) fn datatype(slot: &Slot, kind: Hid) -> Option<Datatype> {
     let mut size = 0;
     // SAFETY: without a buffer it returns the size.
@@ -167,8 +168,8 @@ fn fill(slot: &Slot, plist: Hid, kind: Hid, size: u64) -> Outcome<FillValue> {
 
 /// Returns the datatype if a dataset with that creation list and dataspace may belong to the store.
 ///
-/// The others stay in the writer's own file: scalars, compact and external datasets, and datasets that are
-/// always empty.
+/// Other datasets stay in the skeleton: scalars, compact and external datasets, datasets that are always
+/// empty, and those with references or elements of variable length.
 pub(super) fn may_divert(slot: &Slot, kind: Hid, space: Hid, plist: Hid) -> Option<Datatype> {
     let (dims, max) = extent(slot, space)?;
     // SAFETY: any identifier may be asked.
@@ -232,7 +233,8 @@ pub(super) fn definition(
         None
     };
     let mut fill = fill(slot, plist, kind, datatype.size)?;
-    // HDF5 returns the default for this layout. Map it back, so that equal datasets have equal definitions.
+    // HDF5 returns the layout's default as an explicit time. Map it back, so that equal datasets have equal
+    // definitions.
     let usual = if chunk.is_some() { AllocationTime::Incremental } else { AllocationTime::Late };
     if fill.allocation == usual {
         fill.allocation = AllocationTime::Default;
@@ -267,7 +269,7 @@ pub(super) fn definition(
 }
 
 /// The stub of a dataset: a native one that is contiguous, of fixed size, without filters or fill value. Its
-/// data are in an external file that does not exist, so that programs which do not know stores fail to read
+/// data are in an external file that does not exist, so that programs that do not know stores fail to read
 /// it.
 pub(super) struct PlaceholderDataset {
     slot: &'static Slot,
@@ -354,7 +356,7 @@ pub(super) fn is_untouched(slot: &Slot, under: P, vol: Hid) -> Outcome<bool> {
     Ok(elements > 0 && status == NOT_ALLOCATED)
 }
 
-/// Returns the marker of a lower dataset.
+/// Returns the marker of a lower dataset; `None` if it has none.
 pub(super) fn marker(slot: &'static Slot, under: P, vol: Hid) -> Option<Marker> {
     let plist = PropertyList { slot, id: ask(slot, under, vol, GET_DCPL).ok()? };
     // SAFETY: a list of our own.
@@ -409,7 +411,7 @@ pub(super) fn has_external_files(slot: &'static Slot, under: P, vol: Hid) -> Out
     Ok(unsafe { (slot.api.plist_externals)(plist.id) } > 0)
 }
 
-/// Rebuilds the creation list of a dataset that libhdf5 has not created.
+/// Rebuilds the creation list of a dataset from its definition: libhdf5 only knows that of the stub.
 pub(super) fn creation_list(
     slot: &'static Slot,
     under: P,

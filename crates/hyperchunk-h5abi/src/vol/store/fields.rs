@@ -1,4 +1,4 @@
-//! Writes of some members of a compound: they are stored alone, and the other members are not read.
+//! Writes of some members of a compound: only these members are stored, and the others are not read.
 
 use super::super::failure::{ON_ERROR_STACK, Outcome, done, refuse};
 use super::super::slot::Slot;
@@ -44,17 +44,17 @@ impl Drop for Type<'_> {
     }
 }
 
-/// The members of a dataset's elements that a memory type has.
+/// The members of a dataset's elements that a memory type contains.
 pub(super) struct Fields<'s> {
-    /// Sorted by their offset in an element.
+    /// The members as byte ranges, sorted by their offset in an element.
     parts: Vec<MemberBytes>,
     /// The packed type that elements are converted to, and its size; `None` if no conversion is needed.
     converted: Option<(Type<'s>, usize)>,
 }
 
 impl<'s> Fields<'s> {
-    /// Returns the members that a compound in memory has; `None` if it is not a compound, or has parts of
-    /// members.
+    /// Returns the members that a compound in memory has; `None` if it is not a compound, has none of the
+    /// members, or has a nested compound that differs from the dataset's.
     pub(super) fn from_datatype(slot: &'s Slot, kind: Hid, dataset: &StoreDataset) -> Outcome<Option<Self>> {
         // SAFETY: any identifier may be asked.
         if unsafe { (slot.api.type_class)(kind) } != COMPOUND {
@@ -127,7 +127,7 @@ impl<'s> Fields<'s> {
         matches!(&*self.ranges(), [(range, _)] if *range == (0..element))
     }
 
-    /// Writes the parts of elements that are contiguous in memory.
+    /// Writes the members of elements whose memory is contiguous.
     pub(super) fn write(
         &self,
         (slot, dataset, call): (&Slot, &StoreDataset, Call),
@@ -144,7 +144,10 @@ impl<'s> Fields<'s> {
                 held.append(&mut allocate_zeroed(number, both)?);
                 match held.get_mut(..bytes.len()) {
                     Some(part) => part.copy_from_slice(bytes),
-                    None => refuse!("{} bytes in memory for {number} elements of {size}", bytes.len()),
+                    None => refuse!(
+                        "expected {number} elements of {size} bytes in memory, got {} bytes",
+                        bytes.len()
+                    ),
                 }
                 let mut background = allocate_zeroed(number, both)?;
                 let (from, to) = (held.as_mut_ptr().cast(), background.as_mut_ptr().cast());
@@ -194,7 +197,7 @@ fn packed<'s>(slot: &'s Slot, kind: Hid, names: &[&[u8]], size: usize) -> Outcom
     // SAFETY: the dataset's type.
     let members = unsafe { (f.type_members)(kind) };
     for name in names {
-        let Ok(name) = CString::new(*name) else { refuse!("a member's name with a NUL in it") };
+        let Ok(name) = CString::new(*name) else { refuse!("a member's name contains a NUL byte") };
         let found = (0..u32::try_from(members).unwrap_or(0)).find(|number| {
             // SAFETY: a member of the type; its name is freed.
             unsafe {
@@ -215,7 +218,7 @@ fn packed<'s>(slot: &'s Slot, kind: Hid, names: &[&[u8]], size: usize) -> Outcom
         at = at.saturating_add(unsafe { (slot.api.type_size)(member.id) });
     }
     if at != size {
-        refuse!("members of {at} bytes where {size} were expected")
+        refuse!("the members have {at} bytes, expected {size}")
     }
     Ok(packed)
 }

@@ -156,7 +156,7 @@ fn lower_file(slot: &Slot, group: P, vol: Hid) -> Outcome<P> {
     Ok(file)
 }
 
-/// Returns an image of the skeleton in its present state.
+/// Returns an image of the skeleton in its current state.
 fn image(slot: &Slot, keeper: Keeper) -> Outcome<Vec<u8>> {
     let (file, vol) = (keeper.file(slot)?, keeper.vol);
     let mut flush = FlushArguments { operation: FLUSH, kind: FILE, scope: GLOBAL };
@@ -182,9 +182,9 @@ fn image(slot: &Slot, keeper: Keeper) -> Outcome<Vec<u8>> {
 }
 
 /// Repairs the superblock of an image that HDF5 made: releases 1.14 and older clear the status flags in the
-/// copy (marking the file as not open) and leave the checksum of the open file's flags. Only this damage is
-/// repaired: the checksum must be right for some flags; any other superblock stays as it is, and readers
-/// refuse it.
+/// copy (marking the file as not open), but leave the checksum of the open file's flags. Only this damage is
+/// repaired: the stored checksum must be that of an open file. Any other superblock stays as it is, and
+/// readers reject it.
 fn restore_checksum(image: &mut [u8]) {
     const FLAGS_OFFSET: usize = 11;
     /// Open for writing, and for SWMR writing.
@@ -228,7 +228,7 @@ impl OpenStore {
         Ok(())
     }
 
-    /// Returns whether any of its datasets has been opened.
+    /// Returns whether any dataset of the store has been opened.
     pub(in crate::vol) fn has_datasets(&self) -> bool {
         !self.store.datasets.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
@@ -263,7 +263,7 @@ impl OpenStore {
 }
 
 impl Store {
-    /// Fails if another file was put at the store's path: then it cannot be committed, until that file is
+    /// Fails if another file was put at the store's path: the store cannot be committed until that file is
     /// moved away.
     fn check_path(&self) -> Outcome<()> {
         let mut known = self.at_path.lock().unwrap_or_else(PoisonError::into_inner);

@@ -36,15 +36,15 @@ pub(super) struct Layer {
     pub(super) epoch: u64,
 }
 
-/// Returns whether an extent in a layer of one epoch clips a layer of another. Not with peers, which will be
-/// in the same epoch as our own data: data that peers cut off stay until that is committed, since our extent
-/// differs from theirs.
+/// Returns whether an extent in a layer of epoch `later` clips a layer of epoch `earlier`. Layers of peers
+/// neither clip nor are clipped: they will be in the same epoch as our own data. Data that peers cut off stay
+/// until that is committed, since our extent differs from theirs.
 fn clips(later: u64, earlier: u64) -> bool {
     later > earlier && earlier != EPOCH && later != EPOCH
 }
 
 impl Layer {
-    /// Makes a layer from the known pieces and extents.
+    /// Creates a layer from the known pieces and extents.
     pub(super) fn new(source: Source, epoch: u64, written: &DatasetWrites) -> Self {
         let mut pieces = Pieces::default();
         written.pieces.iter().for_each(|piece| pieces.push(piece));
@@ -53,12 +53,12 @@ impl Layer {
     }
 }
 
-/// The layers of a dataset; see the module. The last layer is on top.
+/// The layers of a dataset, from the bottom to the top.
 #[derive(Debug, Default)]
 pub(super) struct Layers {
     pub(super) all: Vec<Layer>,
     decoder: Decoder,
-    /// The last decoded chunk: its layer, its order, and its elements.
+    /// The last decoded chunk: the layer and order of its piece, and its elements.
     decoded: Option<(usize, u64, Vec<u8>)>,
     /// Caches of the written chunks, and of all chunks of the extent, sorted.
     written_chunks: Option<Arc<Vec<Vec<u64>>>>,
@@ -93,15 +93,15 @@ impl Layers {
         found
     }
 
-    /// Returns whether one raw piece of a layer covers a box entirely, with nothing over it.
+    /// Returns whether one raw piece of a layer covers a box entirely, and nothing overlaps it.
     pub(super) fn is_covered_by(&self, layer: usize, slab: &Hyperslab) -> bool {
         covering(&self.all, slab).is_some_and(|(number, _)| number == layer)
     }
 
     /// Reads the elements of a box, in C order; elements that were never written are the fill value.
     pub(super) fn read(&mut self, definition: &Definition, slab: &Hyperslab, out: &mut [u8]) -> Result<()> {
-        let element =
-            usize::try_from(definition.element_size()).map_err(|_| Error::limit("a huge element"))?;
+        let element = usize::try_from(definition.element_size())
+            .map_err(|_| Error::limit("an element larger than memory"))?;
         let Layers { all, decoder, decoded, .. } = self;
         let one = covering(all, slab);
         if one.is_none() {
@@ -185,8 +185,8 @@ impl Layers {
         }
     }
 
-    /// Returns the layer, the piece and the mask of a chunk that was written whole, with nothing over it and
-    /// not cut by a later extent.
+    /// Returns the source, the piece and the filter mask of a chunk that was written whole, if nothing
+    /// overlaps it and no later extent cuts it.
     pub(super) fn chunk_as_written(&self, slab: &Hyperslab) -> Option<(Source, Piece, u32)> {
         let mut found = None;
         self.in_box(slab, &mut |layer, piece, shown| {
@@ -256,12 +256,14 @@ fn decode(
 ) -> Result<Vec<u8>> {
     let bytes = stored(source, piece)?;
     let size = piece.slab.elements()?.checked_mul(definition.element_size());
-    let size =
-        size.and_then(|size| usize::try_from(size).ok()).ok_or_else(|| Error::limit("a huge chunk"))?;
+    let size = size
+        .and_then(|size| usize::try_from(size).ok())
+        .ok_or_else(|| Error::limit("a chunk larger than memory"))?;
     Ok(decoder.decode(&definition.pipeline, mask, &bytes, size)?.to_vec())
 }
 
-/// Returns the raw piece that covers a box entirely with nothing over it, as in most reads.
+/// Returns the layer and the order of the raw piece that covers a box entirely, if nothing overlaps it, as in
+/// most reads.
 fn covering(layers: &[Layer], slab: &Hyperslab) -> Option<(usize, u64)> {
     let mut last = None;
     for (number, layer) in layers.iter().enumerate() {

@@ -18,7 +18,7 @@ const LINK_ACCESS: &CStr = c"H5P_LST_LINK_ACCESS_ID_g";
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(super) struct Location {
-    /// The kind of object that it starts from.
+    /// The kind of object from which the location starts.
     pub(super) kind: c_int,
     by: c_int,
     name: Name,
@@ -34,7 +34,7 @@ impl Location {
         Location { kind, by: BY_SELF, name: std::ptr::null(), more: 0, number: 0, list: 0 }
     }
 
-    /// Returns the location of a path relative to the object. The path must outlive it.
+    /// Returns the location of a path relative to the object. The path must outlive the location.
     pub(super) fn named(slot: &Slot, kind: c_int, name: &CStr) -> Outcome<Self> {
         // The access list follows the name directly.
         let more = slot.default_list(LINK_ACCESS)?;
@@ -66,7 +66,7 @@ impl Location {
         if location.by == BY_NAME { location.name } else { std::ptr::null() }
     }
 
-    /// Returns the argument of a call.
+    /// Returns the location as the argument of a call.
     pub(super) fn pointer(&mut self) -> P {
         (&raw mut *self).cast()
     }

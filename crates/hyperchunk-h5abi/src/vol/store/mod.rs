@@ -1,9 +1,9 @@
 //! Sharded stores in the connector.
 //!
-//! A process that writes has a *writer*: a log, and its own skeleton, a native file without a name whose
-//! image goes into the log. Datasets in it are stubs; their elements are written to the log and read from
-//! logs. When the last object of the file is closed, the writer is finished, and the session's last writer
-//! commits.
+//! A process that writes has a *writer*: a log, and its own skeleton, an unnamed native file whose image is
+//! stored in the log. The datasets in the skeleton are stubs; their elements are written to the log, and read
+//! from all logs. When the last object of the file is closed, the writer is finished, and the session's last
+//! writer commits.
 
 mod at_exit;
 mod attributes;
@@ -58,7 +58,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub(super) struct Store {
     slot: &'static Slot,
     path: PathBuf,
-    /// The lower connector's name of the skeleton.
+    /// The skeleton's name, as the lower connector knows it.
     name: Vec<u8>,
     options: Options,
     writer: Option<LogWriter>,
@@ -66,21 +66,21 @@ pub(super) struct Store {
     peers: Option<Arc<Peers>>,
     /// Keeps the skeleton open while any object of the file is open.
     keeper: Mutex<Option<Keeper>>,
-    /// The last seen state of the file at the path.
+    /// The stamp of the file at the path, when it was last checked.
     at_path: Mutex<Option<FileStamp>>,
-    /// Number of our objects that belong to it.
+    /// Number of our objects that belong to the store.
     objects: AtomicUsize,
     ended: AtomicBool,
     manifests: Mutex<HashMap<u64, Arc<Manifest>>>,
     logs: Mutex<HashMap<WriterId, Arc<File>>>,
     datasets: Mutex<HashMap<DatasetId, Arc<Shared>>>,
-    /// Identities of datasets that may be deleted by now.
+    /// Identities used so far, also by deleted datasets.
     used: Mutex<HashSet<DatasetId>>,
-    /// The file locking settings of its first opening.
+    /// The file locking settings with which the store was first opened.
     locking: (bool, bool),
-    /// The ranks that have it open together, until they close it.
+    /// The ranks that have the store open together, until they close it.
     ranks: Mutex<Option<Arc<Ranks>>>,
-    /// True if the ranks have committed it, or have failed to.
+    /// True if the ranks have committed the store, or have failed to.
     settled: AtomicBool,
 }
 
@@ -112,9 +112,9 @@ pub(super) struct OpenStore {
 pub(super) struct StoreDataset {
     slot: &'static Slot,
     pub(super) shared: Arc<Shared>,
-    /// Its datatype.
+    /// The dataset's datatype.
     kind: Hid,
-    /// Its creation list as the application gave it.
+    /// The creation list, as the application passed it.
     plist: Hid,
 }
 
@@ -167,7 +167,7 @@ impl Store {
         Ok(file)
     }
 
-    /// Returns the dataset that a marker of that epoch names.
+    /// Returns the dataset that a marker with this identity and epoch names.
     fn shared(&self, id: DatasetId, epoch: u64) -> Outcome<Arc<Shared>> {
         let known = |store: &Self| {
             let datasets = store.datasets.lock().unwrap_or_else(PoisonError::into_inner);
@@ -183,13 +183,13 @@ impl Store {
             let manifest = self.manifest(epoch)?;
             let Some(stored) = manifest.dataset(&id) else {
                 refuse!(
-                    "epoch {epoch} of {0} does not have the dataset {id}: the folder {0}.d belongs to another file, or is not whole",
+                    "epoch {epoch} of {0} does not have the dataset {id}: the folder {0}.d is incomplete, or belongs to another file",
                     self.path.display()
                 )
             };
             for part in &stored.parts {
                 let log = usize::try_from(part.log).ok().and_then(|log| manifest.logs.get(log));
-                let Some(log) = log else { refuse!("epoch {epoch} names a log that it does not have") };
+                let Some(log) = log else { refuse!("epoch {epoch} refers to a log that it does not have") };
                 layers.push(Layer::new(
                     self.source(log.writer, &stored.definition)?,
                     part.epoch,
@@ -210,7 +210,7 @@ impl Store {
         }
         let Some(definition) = definition else {
             refuse!(
-                "no log of {} that is finished or flushed says what the dataset {id} is",
+                "cannot find the dataset {id}: none of the finished or flushed logs of {} defines it",
                 self.path.display()
             )
         };

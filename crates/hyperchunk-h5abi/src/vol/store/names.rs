@@ -50,7 +50,7 @@ pub(in crate::vol) unsafe fn check_name(file: Option<&Arc<OpenStore>>, name: Nam
     let name = unsafe { CStr::from_ptr(name) }.to_bytes();
     match name.split(|byte| *byte == b'/').map(<[u8]>::len).max() {
         Some(length) if length > MAX_NAME_BYTES => refuse!(
-            "cannot make a link: expected a name of at most {MAX_NAME_BYTES} bytes in a sharded store, got {length}"
+            "cannot create a link: expected a name of at most {MAX_NAME_BYTES} bytes in a sharded store, got {length}"
         ),
         _ => Ok(()),
     }
@@ -82,7 +82,7 @@ pub(in crate::vol) unsafe fn check_value(file: Option<&Arc<OpenStore>>, args: P)
         }
     };
     if length > MAX_VALUE_BYTES {
-        refuse!("cannot make a link: expected a value of at most {MAX_VALUE_BYTES} bytes, got {length}")
+        refuse!("cannot create a link: expected a value of at most {MAX_VALUE_BYTES} bytes, got {length}")
     }
     Ok(())
 }

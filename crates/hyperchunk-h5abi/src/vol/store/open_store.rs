@@ -79,7 +79,7 @@ pub(in crate::vol) fn is_plain_driver(slot: &Slot, fapl: Hid) -> bool {
 fn asks_for_a_layout(slot: &Slot, fcpl: Hid, fapl: Hid) -> bool {
     let (mut block, mut threshold, mut alignment) = (0_u64, 0_u64, 1_u64);
     let (mut strategy, mut persist, mut smallest) = (0, false, 1_u64);
-    // SAFETY: live places.
+    // SAFETY: the pointers refer to live local variables.
     unsafe {
         let api = &slot.api;
         (api.plist_user_block)(fcpl, &raw mut block);
@@ -92,13 +92,13 @@ fn asks_for_a_layout(slot: &Slot, fcpl: Hid, fapl: Hid) -> bool {
 /// Returns the file locking settings of an access list; they must be the same when a file is opened again.
 fn locking(slot: &Slot, fapl: Hid) -> (bool, bool) {
     let (mut locks, mut ignores) = (false, false);
-    // SAFETY: live places.
+    // SAFETY: the pointers refer to live local variables.
     unsafe { (slot.api.plist_locking)(fapl, &raw mut locks, &raw mut ignores) };
     (locks, ignores)
 }
 
-/// Returns the session of this process. If only a number of writers is given, the session is the children of
-/// one parent.
+/// Returns the session of this process. If only the number of writers is given, all children of this
+/// process's parent form one session.
 pub(super) fn session(options: &Options) -> Session {
     if let Some(name) = &options.session {
         return Session::named(name);
@@ -118,7 +118,7 @@ pub(super) fn session(options: &Options) -> Session {
 fn writer(path: &Path, options: &Options, session: Session, mode: Mode) -> Outcome<LogWriter> {
     let mut wanted = WriterOptions::default();
     wanted.mode = mode;
-    // `begin` opens the base's skeleton, or a new file.
+    // Unless it truncates, `begin` opens a copy of the skeleton, so links missing from it count as deleted.
     wanted.edits_skeleton = mode != Mode::Truncate;
     wanted.session = session;
     wanted.checksum = options.checksum;
@@ -214,7 +214,7 @@ fn becomes_store(
     Ok(true)
 }
 
-/// Removes the log of a writer that wrote nothing.
+/// Undoes [`writer`] when another rank fails: removes the new, empty log.
 fn remove(writer: LogWriter) {
     drop(fs::remove_file(writer.log()));
 }
@@ -225,14 +225,15 @@ fn may_write(path: &Path) -> bool {
     unsafe { libc::access(name.as_ptr(), libc::W_OK) == 0 }
 }
 
-/// The kind of store at a path that a program opens.
+/// State of the store at a path that a program opens.
 enum StoreState {
     /// A store that this process writes to.
     Open(Arc<Store>),
     /// A store to be read at an epoch.
     Epoch(u64),
-    /// A store without a commit, whose writers are running.
-    PendingLog(Vec<PendingLog>),
+    /// A store without a commit that is opened for writing; at least one of its writers has not finished (it
+    /// may still run or have been stopped).
+    Uncommitted(Vec<PendingLog>),
     /// A committed store to be read.
     Read,
     /// A committed store to be written.
@@ -240,12 +241,12 @@ enum StoreState {
 }
 
 impl StoreState {
-    /// Returns its number, which ranks compare.
+    /// Returns the number of the variant, which ranks compare.
     fn number(&self) -> u8 {
         match self {
             StoreState::Open(_) => 0,
             StoreState::Epoch(_) => 1,
-            StoreState::PendingLog(_) => 2,
+            StoreState::Uncommitted(_) => 2,
             StoreState::Read => 3,
             StoreState::Join => 4,
         }
@@ -264,7 +265,7 @@ pub(in crate::vol) fn open(
     let find = || find(slot, options, call.flags, &path);
     let again = || match find()? {
         Some(found) => Ok(found),
-        None => refuse!("the first rank sees a store at {}, and this one does not", path.display()),
+        None => refuse!("the first rank sees a store at {}, but this one does not", path.display()),
     };
     let Some((found, session)) = processes.decide(options, find, StoreState::number, again)? else {
         return Ok(None);
@@ -279,7 +280,7 @@ pub(in crate::vol) fn open(
             let store = Store::new(slot, path, options, None, call.name);
             processes.begin(slot, below, store, call, Some(&manifest.image)).map(Some)
         }
-        StoreState::PendingLog(waiting) => {
+        StoreState::Uncommitted(waiting) => {
             let others = published_logs(&path, &waiting);
             let image = others.iter().find_map(|log| log.read_image().ok().flatten());
             let writer = join(Mode::JoinAnew)?;
@@ -297,7 +298,8 @@ pub(in crate::vol) fn open(
             processes.begin(slot, below, store, call, Some(&image)).map(Some)
         }
         StoreState::Read => {
-            // Blocks are not part of the application's data: read a copy without them.
+            // The group of blocks (virtual datasets over pieces of logs) is not part of the application's
+            // data: read a copy of the file without it.
             let has_room = path.parent().is_some_and(may_write);
             let copied = processes.all(|| Ok(paths::with_blocks(&path)?.filter(|_| has_room)), drop)?;
             let store = Store::new(slot, path, options, None, call.name);
@@ -312,7 +314,10 @@ pub(in crate::vol) fn open(
             let base = processes.all(
                 || match writer.base() {
                     Some(base) => Ok(Arc::clone(base)),
-                    None => refuse!("the epochs of {} have gone while it was opened", path.display()),
+                    None => refuse!(
+                        "all epochs of {} were deleted while it was being opened: open it again",
+                        path.display()
+                    ),
                 },
                 drop,
             )?;
@@ -324,14 +329,15 @@ pub(in crate::vol) fn open(
     }
 }
 
-/// Returns the kind of store at a path; `None` for an ordinary file, or nothing. Commits first if all writers
-/// are done.
+/// Returns the state of the store at a path; `None` if libhdf5 is to open the path itself. First commits
+/// flushed data of stopped writers, the logs of a store whose writers have all finished, and, when opened for
+/// writing, edits made without the connector.
 fn find(slot: &'static Slot, options: &Options, flags: c_uint, path: &Path) -> Outcome<Option<StoreState>> {
     let writable = flags & WRITE != 0;
     if !paths::is_store(path) {
         if writable && paths::is_hard_link(path) {
             refuse!(
-                "cannot open {} to write to it: expected the folder of its store beside it, got a hard link of a store's file: use the name of the file that the store was made with",
+                "cannot open {} for writing: it is a hard link to the file of a sharded store; use the store's original file name",
                 path.display()
             )
         }
@@ -362,12 +368,12 @@ fn find(slot: &'static Slot, options: &Options, flags: c_uint, path: &Path) -> O
                 return Err(aside.error().file(path.display()).into());
             }
         } else if writable {
-            return Ok(Some(StoreState::PendingLog(waiting)));
+            return Ok(Some(StoreState::Uncommitted(waiting)));
         } else {
             let working = waiting.iter().filter(|log| !finish::is_done(log)).count();
             if working == 0 {
                 refuse!(
-                    "{} is a sharded store whose writers were stopped: hyperchunk store recover gets back what they wrote",
+                    "{} is a sharded store whose writers ended without closing it: run hyperchunk store recover to restore their data",
                     path.display()
                 )
             }
@@ -405,7 +411,8 @@ fn stopped_writers(waiting: &[PendingLog]) -> Vec<WriterId> {
     waiting.iter().filter(|log| finish::was_stopped(log)).map(|log| log.header.writer).collect()
 }
 
-/// Returns the logs that others have finished or flushed, in the order in which they began.
+/// Returns the logs that others have finished or flushed, in the order in which their writers started; hidden
+/// logs are left out.
 fn published_logs(path: &Path, waiting: &[PendingLog]) -> Vec<Arc<Log>> {
     let mut waiting: Vec<&PendingLog> = waiting.iter().collect();
     waiting.sort_by_key(|log| (log.header.started, log.header.writer));
@@ -453,7 +460,7 @@ impl Store {
         }
     }
 
-    /// Makes a store that is only read, for a dataset that a link pointed to.
+    /// Creates a store for reading only, for a dataset that was reached through a link.
     fn reader(slot: &'static Slot, path: PathBuf, given: &CStr) -> Self {
         Store::new(slot, path, &Options::default(), None, given)
     }
@@ -470,9 +477,10 @@ pub(super) fn read(below: &LowerAccess, slot: &'static Slot, store: Store, call:
     Ok(Object::wrap(under, below.vol, Some(&Arc::new(file)), None))
 }
 
-/// Opens a skeleton: a new one, or an image. Its file is created in the folder of the store, so that links to
-/// neighbouring files resolve, and its name is removed at once. (With HDF5's in-memory driver, the targets of
-/// external links would also be opened in memory, and changes to them would be lost.)
+/// Opens a skeleton (the HDF5 file with everything but the datasets' values): creates an empty one, or opens
+/// a copy of `image`. Its file is created in the folder of the store, so that links to neighbouring files
+/// resolve, and its name is removed at once. (With HDF5's in-memory driver, the targets of external links
+/// would also be opened in memory, and changes to them would be lost.)
 pub(super) fn begin(
     slot: &'static Slot,
     below: &LowerAccess,
@@ -486,7 +494,7 @@ pub(super) fn begin(
     }
     let fapl = PropertyList::copy(slot, below.fapl.id)?;
     store.locking = locking(slot, fapl.id);
-    let Ok(name) = CString::new(store.name.clone()) else { refuse!("a name with a NUL") };
+    let Ok(name) = CString::new(store.name.clone()) else { refuse!("a name contains a NUL byte") };
     let path = PathBuf::from(OsStr::from_bytes(name.to_bytes()));
     if let Some(image) = image
         && let Err(error) = hyperchunk::output::create_new(&path).and_then(|mut file| file.write_all(image))
@@ -554,7 +562,7 @@ fn reopen(slot: &'static Slot, below: &LowerAccess, store: &Arc<Store>, call: Ca
     Ok(Object::wrap(under, vol, Some(&Arc::new(file)), None))
 }
 
-/// Returns the lower connector's name of a dataset's file.
+/// Returns the name of the file that contains an object of type `kind`, as the lower connector reports it.
 pub(super) fn file_name(slot: &Slot, under: P, vol: Hid, kind: c_int) -> Outcome<Vec<u8>> {
     let mut length = 0;
     let mut buffer = vec![0_u8; 8192];
@@ -565,14 +573,14 @@ pub(super) fn file_name(slot: &Slot, under: P, vol: Hid, kind: c_int) -> Outcome
         buffer: buffer.as_mut_ptr(),
         length: &raw mut length,
     };
-    // SAFETY: a lower dataset, live places.
+    // SAFETY: a lower object; the pointers refer to live local variables.
     done(unsafe { (slot.api.file_get)(under, vol, (&raw mut args).cast(), 0, NO_REQUEST) })?;
     buffer.truncate(length);
     Ok(buffer)
 }
 
-/// Returns the dataset of a store that a lower dataset stands for, and its file; `None` for an ordinary
-/// dataset.
+/// Returns the dataset of a store that a lower dataset (a stub) represents, and its file; `None` for an
+/// ordinary dataset.
 pub(in crate::vol) fn divert(
     slot: &'static Slot,
     under: P,
@@ -589,8 +597,8 @@ pub(in crate::vol) fn divert(
     let file = match file.filter(|file| file.store.name == name) {
         Some(file) => Arc::clone(file),
         None => {
-            // A link pointed to the file of another store.
-            let Ok(given) = CString::new(name) else { refuse!("a name with a NUL") };
+            // The dataset was reached through a link to the file of another store.
+            let Ok(given) = CString::new(name) else { refuse!("a name contains a NUL byte") };
             if let Some(url) = super::super::remote::url(&given) {
                 refuse!(
                     "{} is a sharded store, whose data HDF5 cannot read over a network: read it with hyperchunk.open(), or pack it",
@@ -619,7 +627,7 @@ fn refuse_external_files(slot: &'static Slot, under: P, vol: Hid) -> Outcome<()>
     let name = CString::new(file_name(slot, under, vol, DATASET)?).unwrap_or_default();
     match super::super::remote::url(&name) {
         Some(url) => refuse!(
-            "the data of this dataset lie in files beside {}, which HDF5 cannot read over a network",
+            "the data of this dataset are in files beside {}, which HDF5 cannot read over a network",
             super::super::remote::redact(url)
         ),
         None => Ok(()),

@@ -41,7 +41,7 @@ pub(super) fn remember(store: &Arc<Store>) {
     table.insert((store.slot.library.base(), store.path.clone()), Arc::downgrade(store));
 }
 
-/// Stores that this process reads, by library and path.
+/// Stores that this process reads, with the base address of their library.
 fn readers() -> &'static Mutex<Vec<(usize, Weak<Store>)>> {
     static READERS: Mutex<Vec<(usize, Weak<Store>)>> = Mutex::new(Vec::new());
     &READERS
@@ -60,7 +60,7 @@ pub(super) fn is_read(slot: &Slot, path: &Path) -> bool {
     own.filter_map(|(_, store)| store.upgrade()).any(|store| store.path == path)
 }
 
-/// Removes a store that is closed.
+/// Removes a store that is being closed.
 pub(super) fn done_with(store: &Store) {
     let mut table = table().lock().unwrap_or_else(PoisonError::into_inner);
     table.remove(&(store.slot.library.base(), store.path.clone()));
@@ -112,7 +112,7 @@ pub(super) fn is_hard_link(path: &Path) -> bool {
     several && is_of_a_store(path)
 }
 
-/// Reads the file of a store, if it has blocks of virtual datasets.
+/// Returns the contents of a store's file, if it has the group of blocks.
 pub(super) fn with_blocks(path: &Path) -> hyperchunk::Result<Option<Vec<u8>>> {
     let mut options = OpenOptions::default();
     (options.ignore_stores, options.index) = (true, IndexOption::Never);
@@ -156,7 +156,7 @@ pub(super) fn is_waiting(path: &Path) -> hyperchunk::Result<bool> {
         && !commit::waiting(path, Manifest::newest(path)?.as_deref())?.is_empty())
 }
 
-/// Replaces the file at a path by the placeholder, unless another process has already.
+/// Replaces the file at a path by the placeholder, unless another process has done so already.
 pub(super) fn publish_stub(path: &Path) -> hyperchunk::Result<()> {
     if is_stub(path)? {
         return Ok(());

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-/// The epoch of peers' data: over all committed data, under the data of this process.
+/// The epoch of peers' data: above all committed data, below the data of this process.
 pub(super) const EPOCH: u64 = u64::MAX - 1;
 /// Age from which a folder's modification time is reliable: a later change is certain to alter it.
 const CLOCK_TICK: Duration = Duration::from_millis(100);
@@ -24,8 +24,8 @@ pub(super) struct Peers {
     path: PathBuf,
     own: WriterId,
     session: Session,
-    /// Finished writers of earlier sessions, which this one hides, and writers that were stopped before it
-    /// began.
+    /// Finished writers of earlier sessions, which this writer hides, and writers that were stopped before
+    /// this one began.
     hidden: HashSet<WriterId>,
     /// The epoch that this writer began with.
     base: Option<Arc<Manifest>>,
@@ -36,8 +36,9 @@ pub(super) struct Peers {
 
 #[derive(Debug, Default)]
 struct State {
-    /// The folder's modification time when there was no other writer.
+    /// The folder's modification time when there was no other writer: while it stays the same, there is none.
     alone: Option<SystemTime>,
+    /// The peers and the sizes of their logs at the last refresh.
     seen: Vec<(WriterId, u64)>,
     logs: Vec<Arc<Log>>,
     files: HashMap<WriterId, Arc<File>>,
@@ -100,7 +101,7 @@ impl Peers {
         for log in &waiting {
             match self.open(log) {
                 Ok(log) => logs.extend(log.map(Arc::new)),
-                // Nothing of it has been written yet.
+                // Nothing has been written to this log yet.
                 Err(error) if matches!(error.kind(), ErrorKind::Truncated | ErrorKind::NotFound) => {}
                 Err(error) => return Err(error.file(log_path(&self.path, log.header.writer).display())),
             }
@@ -119,7 +120,8 @@ impl Peers {
         let known = self.base.as_ref().and_then(|base| base.log(&waiting.header.writer));
         let (after, trailer) = known.map_or((0, 0), |known| (known.length, known.trailer));
         let is_salvaged = known.is_some_and(|known| known.salvaged);
-        // A running writer's log has data after its last index, and an index is searched at the end.
+        // An index is searched at the end of a log, but the log of a running writer has data after its last
+        // index.
         if waiting.ending == Ending::Unfinished && finish::was_stopped(waiting) && !is_salvaged {
             // Data after its last flush will not be committed with the rest.
             let flushes = commit::last_flushes(&*self.path, std::slice::from_ref(waiting))?;
@@ -129,7 +131,7 @@ impl Peers {
             return Log::salvage(&*name, after).map(Some);
         }
         let log = Log::open(&*name, None, trailer)?;
-        // Its writer has continued meanwhile.
+        // The writer has continued in the meantime.
         let has_gone_on = log.trailer == 0 && !log.salvaged;
         if has_gone_on { Log::salvage(&*name, after) } else { Ok(log) }.map(Some)
     }
@@ -137,7 +139,7 @@ impl Peers {
     fn is_peer(&self, log: &PendingLog) -> bool {
         let header = &log.header;
         let of_session = self.session.is_unknown() || header.session == self.session;
-        // Data of an ended process are not over data that were committed after it began.
+        // Data of an ended process do not override data that were committed after it began.
         let is_older = self.base.as_ref().is_some_and(|base| header.base < base.number);
         header.writer != self.own
             && header.floor >= self.floor
@@ -150,7 +152,8 @@ impl Peers {
     pub(super) fn dataset(&self, id: DatasetId) -> Result<PeerData> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let mut found = PeerData::default();
-        // A log has the definition from the time of the dataset's creation, which differs from the epoch's.
+        // A log has the definition from the time of the dataset's creation, whose extent differs from the
+        // epoch's.
         let is_known = self.base.as_ref().is_some_and(|base| base.dataset(&id).is_some());
         for log in state.logs.clone() {
             for number in (0..log.defined.len())

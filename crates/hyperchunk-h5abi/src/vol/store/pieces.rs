@@ -60,13 +60,13 @@ impl Pieces {
         self.clips.len()
     }
 
-    /// Returns the intersection of all extents, which clips pieces of logs under this one.
+    /// Returns the intersection of all extents, which clips pieces of the logs below this one.
     pub(super) fn bound(&self) -> Option<Vec<u64>> {
         smallest(&self.clips)
     }
 
-    /// Calls `found` with the part of each piece whose chunks exist: a smaller extent removes the chunks
-    /// outside it, but only elements of the chunks that it cuts. `under` clips all.
+    /// Calls `found` with the part of each piece whose chunks exist. A smaller extent removes the chunks
+    /// outside it; of the chunks that it cuts, it only removes elements. The extent `under` clips all pieces.
     pub(super) fn in_chunks(&self, chunk: &[u64], under: Option<&[u64]>, found: &mut dyn FnMut(&Hyperslab)) {
         for piece in &self.all {
             let later = self.clips.iter().filter(|clip| clip.order > piece.order);
@@ -92,8 +92,8 @@ impl Pieces {
         }
     }
 
-    /// Calls `found` with the pieces that are visible in `slab`, oldest first, each with its visible part;
-    /// `under` clips all.
+    /// Calls `found` with the pieces that are visible in `slab`, oldest first, each with its visible part.
+    /// The extent `under` clips all pieces.
     pub(super) fn in_box(
         &self,
         slab: &Hyperslab,

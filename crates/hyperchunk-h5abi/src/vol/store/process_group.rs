@@ -40,13 +40,13 @@ impl ProcessGroup {
         Ok(Ranks::from_access_list(slot, fapl)?.map(|ranks| ProcessGroup { ranks: Some(Arc::new(ranks)) }))
     }
 
-    /// Returns whether this process performs the tasks of a single one.
+    /// Returns whether this process performs the tasks that only one of the group performs.
     pub(super) fn is_first(&self) -> bool {
         self.ranks.as_ref().is_none_or(|ranks| ranks.is_first())
     }
 
     /// Determines the kind of file and the writers' session; `None` if it is not a store. The first rank
-    /// calls `find`, then the others look `again`.
+    /// calls `find`, then the others call `again`.
     pub(super) fn decide<T>(
         &self,
         options: &Options,
@@ -70,14 +70,16 @@ impl ProcessGroup {
             Some(found) => Ok(found),
             None => again().and_then(|found| match number(&found) == *kind {
                 true => Ok(found),
-                false => refuse!("ranks see different states of one file: is it changed by others?"),
+                false => {
+                    refuse!("ranks see different states of the file: another process may be changing it")
+                }
             }),
         };
         let found = ranks.agreed(found, drop)?;
         Ok(Some((found, Session::named(&String::from_utf8_lossy(name)))))
     }
 
-    /// Returns the options of a store that they have open.
+    /// Returns the options, with the number of ranks as the default number of writers.
     pub(super) fn options(&self, options: &Options) -> Options {
         let mut options = options.clone();
         if let Some(ranks) = &self.ranks {
@@ -86,7 +88,7 @@ impl ProcessGroup {
         options
     }
 
-    /// Returns the options and the access list for the lower connector.
+    /// Returns the options and the access list for the connector below, without MPI-IO.
     pub(super) fn below(&self, below: &LowerAccess) -> Outcome<LowerAccess> {
         let fapl = match &self.ranks {
             Some(ranks) => ranks.list_without(below.fapl.id),
@@ -128,7 +130,7 @@ impl ProcessGroup {
         self.agree(slot, made)
     }
 
-    /// Returns an open file, once all ranks have it open.
+    /// Returns an open file, after all ranks have opened it.
     fn agree(&self, slot: &'static Slot, made: Outcome<P>) -> Outcome<P> {
         let Some(ranks) = &self.ranks else { return made };
         let made = ranks.agreed(made, |made| abandon(slot, made))?;
@@ -161,13 +163,13 @@ fn abandon(slot: &'static Slot, made: P) {
 }
 
 impl Store {
-    /// Returns the ranks that have it open, if MPI can still be called.
+    /// Returns the ranks that have the store open, if MPI can still be called.
     pub(super) fn ranks(&self) -> Option<Arc<Ranks>> {
         let ranks = self.ranks.lock().unwrap_or_else(PoisonError::into_inner).clone();
         ranks.filter(|ranks| ranks.are_there())
     }
 
-    /// Returns the ranks, of a store that they write to.
+    /// Returns the ranks and this rank's writer, if they have the store open for writing.
     fn writing_ranks(&self) -> Option<(Arc<Ranks>, &LogWriter)> {
         let writer = self.writer.as_ref().filter(|writer| writer.is_of_this_process())?;
         self.ranks().map(|ranks| (ranks, writer))
@@ -189,7 +191,7 @@ impl Store {
         Ok(())
     }
 
-    /// Ends the session of all ranks, when each has ended its own log or failed to: the first one commits.
+    /// Ends the session of all ranks after each has ended its own log, or failed to: the first rank commits.
     pub(super) fn settle(&self, written: Outcome<()>) -> Outcome<()> {
         let Some((ranks, writer)) = self.writing_ranks() else { return written };
         self.settled.store(true, Ordering::Relaxed);
@@ -215,7 +217,7 @@ impl OpenStore {
         self.store.ranks().is_some()
     }
 
-    /// Returns the transfer list for the connector below, if this one requests collective transfers.
+    /// Returns a transfer list for the connector below, if `dxpl` requests collective transfers.
     pub(in crate::vol) fn independent(&self, dxpl: Hid) -> Outcome<Option<Hid>> {
         self.store.ranks().map_or(Ok(None), |ranks| ranks.independent(dxpl))
     }
@@ -227,8 +229,8 @@ impl OpenStore {
         ranks.agreed(flushed, drop)
     }
 
-    /// Fails a read of a dataset in the ranks' skeletons to which this rank has written nothing: another rank
-    /// may have.
+    /// Rejects a read of a dataset in the ranks' skeletons to which this rank has written nothing, since
+    /// another rank may have written to it.
     pub(in crate::vol) fn check_own(&self, under: P, vol: Hid) -> Outcome<()> {
         let store = &self.store;
         if store.writing_ranks().is_none() {

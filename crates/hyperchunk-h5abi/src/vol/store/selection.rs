@@ -39,7 +39,7 @@ impl Selection {
         // SAFETY: any identifier may be asked.
         let (kind, rank) = unsafe { ((slot.api.selection_kind)(space), (slot.api.space_rank)(space)) };
         if usize::try_from(rank).ok() != Some(dims.len()) {
-            refuse!("a selection of {rank} dimensions in a dataset of {}", dims.len())
+            refuse!("expected a selection of {} dimensions, got {rank}", dims.len())
         }
         if elements(slot, space)? == 0 {
             return Ok(Selection::Runs(Vec::new()));
@@ -63,7 +63,7 @@ impl Selection {
         runs(slot, space, dims).map(Selection::Runs)
     }
 
-    /// Returns its number of elements.
+    /// Returns the number of elements.
     pub(super) fn elements(&self) -> u64 {
         let size = |slab: &Hyperslab| slab.elements().unwrap_or(u64::MAX);
         match self {

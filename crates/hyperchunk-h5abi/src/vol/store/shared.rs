@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 #[derive(Debug)]
 pub(in crate::vol) struct Shared {
     pub(in crate::vol) definition: Arc<Definition>,
-    /// True if whole chunks are filtered when they are written, and not when the store is packed.
+    /// True if whole chunks are filtered when they are written, instead of when the store is packed.
     pub(super) filters: bool,
     /// Our log, and the dataset's number in it; `None` if read-only.
     own: Option<(LogWriter, u32)>,
@@ -87,12 +87,12 @@ impl Shared {
         usize::try_from(self.definition.element_size()).unwrap_or(usize::MAX)
     }
 
-    /// Returns whether all of its space is allocated on creation.
+    /// Returns whether all of the dataset's space is allocated on creation.
     pub(super) fn is_early(&self) -> bool {
         self.definition.fill.allocation == AllocationTime::Early
     }
 
-    /// Returns its present extent.
+    /// Returns the current extent.
     pub(super) fn dims(&self) -> Vec<u64> {
         self.lock().dims.clone()
     }

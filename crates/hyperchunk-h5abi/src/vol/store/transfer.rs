@@ -102,13 +102,15 @@ pub(in crate::vol) fn write(slot: &Slot, dataset: &StoreDataset, call: Call) -> 
     if count == 0 {
         return Ok(());
     }
-    let Ok(number) = usize::try_from(count) else { refuse!("more elements than memory can have") };
+    let Ok(number) = usize::try_from(count) else {
+        refuse!("the selection has more elements than memory can hold")
+    };
     let (size, element) = (call.size(slot), shared.element());
     let same = call.is_of_type(slot, dataset.kind);
     let mut held: Vec<u8>;
     if !same
         && let Some(fields) = Fields::from_datatype(slot, call.kind, dataset)?
-        // Whole chunks are filtered.
+        // With filters, only whole elements can be written.
         && (!shared.filters || fields.are_whole(shared))
     {
         let length = number.saturating_mul(size);
@@ -138,7 +140,7 @@ pub(in crate::vol) fn write(slot: &Slot, dataset: &StoreDataset, call: Call) -> 
             }
         } else {
             let Some(part) = held.get_mut(..number.saturating_mul(size)) else {
-                refuse!("a size that does not fit")
+                refuse!("the elements are larger than the buffer")
             };
             call.gather(slot, part)?;
         }
@@ -148,7 +150,9 @@ pub(in crate::vol) fn write(slot: &Slot, dataset: &StoreDataset, call: Call) -> 
             if unsafe { (slot.api.type_class)(dataset.kind) } == COMPOUND {
                 // A write may name only some fields: the others keep their values.
                 let length = number.saturating_mul(element);
-                let Some(part) = background.get_mut(..length) else { refuse!("a size that does not fit") };
+                let Some(part) = background.get_mut(..length) else {
+                    refuse!("the elements are larger than the buffer")
+                };
                 read_chosen(shared, &chosen, part)?;
             }
             let (from, to) = (held.as_mut_ptr().cast(), background.as_mut_ptr().cast());
@@ -191,7 +195,9 @@ pub(in crate::vol) fn read(slot: &Slot, dataset: &StoreDataset, call: Call) -> O
     if count == 0 {
         return Ok(());
     }
-    let Ok(number) = usize::try_from(count) else { refuse!("more elements than memory can have") };
+    let Ok(number) = usize::try_from(count) else {
+        refuse!("the selection has more elements than memory can hold")
+    };
     let (size, element) = (call.size(slot), shared.element());
     let same = call.is_of_type(slot, dataset.kind);
     let packed = call.is_packed(slot);
@@ -203,7 +209,7 @@ pub(in crate::vol) fn read(slot: &Slot, dataset: &StoreDataset, call: Call) -> O
     }
     let mut held = allocate_zeroed(number, size.max(element))?;
     let Some(part) = held.get_mut(..number.saturating_mul(element)) else {
-        refuse!("a size that does not fit")
+        refuse!("the elements are larger than the buffer")
     };
     read_chosen(shared, &chosen, part)?;
     if !same {

@@ -45,7 +45,7 @@ impl Sources {
         Some(Sources(all))
     }
 
-    /// Fails if one of them waits for a commit.
+    /// Fails if one of the sources is a store that waits for its first commit.
     pub(in crate::vol) fn check(&self) -> Outcome<()> {
         for path in &self.0 {
             if paths::is_waiting(path)? {

@@ -1,7 +1,7 @@
 //! Import of a tree of folders into an HDF5 file.
 
 use super::stream::{Reader, is_stream};
-use super::{JSON_SUFFIX, behind, escape_text, escaped, object_path, refused};
+use super::{JSON_SUFFIX, append_suffix, escape_text, escaped, object_path, refused};
 use hyperchunk::internal::pack::{Translation, needed};
 use hyperchunk::write::{CreateOptions, DatasetOptions, DatasetWriter, NewLayout, NewLink, NodeId, Writer};
 use hyperchunk::{Error, ErrorKind, Limits, Result, output};
@@ -33,8 +33,8 @@ struct Object {
     kind: ObjectKind,
 }
 
-/// Creates the file that was exported to a folder. The `oldest` of `options` is raised if an object
-/// needs that.
+/// Creates an HDF5 file from an exported folder. `options.oldest` is raised if an object needs a later
+/// release.
 ///
 /// # Errors
 /// NotFound or Corrupt for an incomplete tree; Io; errors of writing. In these cases no new file is
@@ -75,8 +75,11 @@ fn collect(folder: &Path, root: Vec<u8>, objects: &mut Vec<Object>) -> Result<()
             return Err(Error::limit(format!("groups nest deeper than {MAX_DEPTH}")));
         }
         let place = object_path(folder, &path);
-        let file =
-            if kind == ObjectKind::Group { place.join(JSON_SUFFIX) } else { behind(&place, JSON_SUFFIX) };
+        let file = if kind == ObjectKind::Group {
+            place.join(JSON_SUFFIX)
+        } else {
+            append_suffix(&place, JSON_SUFFIX)
+        };
         let about = read_json(&file)?;
         for link in list(&about, "links").iter().rev() {
             let Some(to) = link.get("hard").and_then(Value::as_str).map(unescape_text) else { continue };
@@ -88,7 +91,7 @@ fn collect(folder: &Path, root: Vec<u8>, objects: &mut Vec<Object>) -> Result<()
             let kind = if place.is_dir() {
                 ObjectKind::Group
             } else {
-                parse_kind(&read_json(&behind(&place, JSON_SUFFIX))?)?
+                parse_kind(&read_json(&append_suffix(&place, JSON_SUFFIX))?)?
             };
             waiting.push((own, kind, depth + 1));
         }
@@ -163,7 +166,7 @@ fn target(link: &Value, find: &dyn Fn(&[u8]) -> Option<NodeId>) -> Result<NewLin
     if let Some(path) = text("hard") {
         let node = find(&path);
         return node.map(NewLink::Hard).ok_or_else(|| {
-            Error::corrupt(format!("a link leads to {}, which is not there", Name::from(&*path)))
+            Error::corrupt(format!("a hard link to {}, which does not exist", Name::from(&*path)))
         });
     }
     if let Some(path) = text("soft") {
@@ -202,13 +205,14 @@ fn dataset(writer: &Writer, object: &Object, nodes: &HashMap<&[u8], NodeId>) -> 
         options.fill.value = match (stream.map(unhex), options.fill.value) {
             (Some(stream), _) => {
                 let stream =
-                    stream.ok_or_else(|| Error::corrupt("a fill value that is no hexadecimal number"))?;
+                    stream.ok_or_else(|| Error::corrupt("the stream of a fill value is not hexadecimal"))?;
                 let find = |path: &[u8]| nodes.get(path).copied();
                 let reader = Reader { writer, find: &find, attribute: true };
                 FillWhen::User(reader.all(&options.datatype, &stream)?)
             }
             (None, FillWhen::User(_)) => {
-                let message = "a fill value whose bytes are places in another file; export the file again";
+                let message =
+                    "a fill value that consists of addresses in another file; export the file again";
                 return Err(Error::unsupported(message).object(escape_text(&object.path)));
             }
             (None, value) => value,
@@ -237,7 +241,7 @@ fn attribute(
     let place = object_path(folder, &object.path);
     let file = match object.kind {
         ObjectKind::Group => place.join(format!("~{}", escaped(&name))),
-        _ => behind(&place, &format!("~{}", escaped(&name))),
+        _ => append_suffix(&place, &format!("~{}", escaped(&name))),
     };
     let stream = fs::read(&file).map_err(|error| refused("read", &file, &error))?;
     let datatype = new_type(&field(value, "datatype")?)?;
@@ -269,7 +273,7 @@ fn data(
 ) -> Result<u64> {
     let place = object_path(folder, &object.path);
     let mut file = fs::File::open(&place).map_err(|error| refused("read", &place, &error))?;
-    let size = file.metadata().map_err(|error| refused("look at", &place, &error))?.len();
+    let size = file.metadata().map_err(|error| refused("read the size of", &place, &error))?.len();
     if size == 0 {
         return Ok(0);
     }
@@ -284,7 +288,8 @@ fn data(
     }
     let all = dims.iter().try_fold(element, |size, dim| size.checked_mul(*dim));
     if all != Some(size) {
-        let message = format!("{} has {size} bytes, its dataset {all:?}", place.display());
+        let expected = all.map_or_else(|| "2^64 or more".to_owned(), |all| all.to_string());
+        let message = format!("{} has {size} bytes, expected {expected}", place.display());
         return Err(Error::corrupt(message));
     }
     let Some(count) = dims.first().copied() else {
@@ -316,7 +321,10 @@ fn data(
 fn read_json(path: &Path) -> Result<Value> {
     let size = fs::metadata(path).map_err(|error| refused("read", path, &error))?.len();
     if size > MAX_JSON_BYTES {
-        return Err(Error::limit(format!("{}: {size} bytes of JSON", path.display())));
+        return Err(Error::limit(format!(
+            "{}: {size} bytes of JSON, more than {MAX_JSON_BYTES}",
+            path.display()
+        )));
     }
     let bytes = fs::read(path).map_err(|error| refused("read", path, &error))?;
     serde_json::from_slice(&bytes)
@@ -324,7 +332,10 @@ fn read_json(path: &Path) -> Result<Value> {
 }
 
 fn field(value: &Value, name: &str) -> Result<Value> {
-    value.get(name).cloned().ok_or_else(|| Error::corrupt(format!("an object without `{name}`")))
+    value
+        .get(name)
+        .cloned()
+        .ok_or_else(|| Error::corrupt(format!("the JSON of an object or attribute lacks `{name}`")))
 }
 
 fn list<'v>(value: &'v Value, name: &str) -> &'v [Value] {
@@ -333,7 +344,7 @@ fn list<'v>(value: &'v Value, name: &str) -> &'v [Value] {
 
 fn parse_name(value: &Value) -> Result<Vec<u8>> {
     let name = value.get("name").and_then(Value::as_str).map(unescape_text);
-    name.ok_or_else(|| Error::corrupt("something without a name"))
+    name.ok_or_else(|| Error::corrupt("a link or an attribute without a name"))
 }
 
 fn numbers(value: Option<&Value>) -> Option<Vec<u64>> {
@@ -345,7 +356,7 @@ fn below(path: &[u8], name: &[u8]) -> Vec<u8> {
     [path, slash, name].concat()
 }
 
-/// Decodes escaped text.
+/// Reverses [`escape_text`].
 fn unescape_text(text: &str) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -376,11 +387,11 @@ fn unhex(text: &str) -> Option<Vec<u8>> {
 /// Decodes a datatype as exported.
 fn datatype(value: &Value) -> Result<Datatype> {
     let bytes = value.get("message").and_then(Value::as_str).and_then(unhex);
-    let bytes = bytes.ok_or_else(|| Error::corrupt("a datatype without its message"))?;
+    let bytes = bytes.ok_or_else(|| Error::corrupt("a datatype without a valid `message`"))?;
     message::datatype::parse(&mut Cursor::new(&bytes, "datatype", 0), &Limits::default())
 }
 
-/// Returns a datatype with sequences and references in the new file's width.
+/// Decodes a datatype; sequences and references get the new file's width of addresses.
 fn new_type(value: &Value) -> Result<Datatype> {
     let old = datatype(value)?;
     if !is_stream(&old) {
@@ -406,7 +417,7 @@ fn dataspace(value: &Value) -> Result<Dataspace> {
 }
 
 fn filter(value: &Value) -> Result<Filter> {
-    let wrong = || Error::corrupt("a filter without its number");
+    let wrong = || Error::corrupt("a filter without a valid `id`");
     let id =
         value.get("id").and_then(Value::as_u64).and_then(|id| u16::try_from(id).ok()).ok_or_else(wrong)?;
     let parameters = numbers(value.get("parameters")).unwrap_or_default();

@@ -1,14 +1,14 @@
 //! Export of a file as a tree of folders: groups become folders; datasets and attributes become
 //! files, with descriptions in JSON files next to them.
 //!
-//! This is how the plugin of the paper stored data on disk; any program that reads files can use
-//! it. The import makes the same HDF5 file again.
+//! The plugin of the paper that the crate is based on stored its data like that; any program that
+//! reads files can use it. [`import()`] creates an equivalent HDF5 file from the folders.
 //!
 //! A dataset `D` is the file `D` with its elements in row-major order and in its datatype, and
 //! `D~.json` with its description; its attribute `A` is the file `D~A`. A group is a folder that
-//! contains `~.json` and `~A`. Names are escaped as in URLs if they have a special meaning
-//! otherwise. Sequences, strings of variable length and references have no fixed form; their files
-//! are streams ([`stream`]).
+//! contains `~.json` and `~A`. Names with characters of special meaning are
+//! percent-encoded, as in URLs. Sequences, strings of variable length and references have no fixed form;
+//! their files are streams ([`stream`]).
 
 mod import;
 mod stream;
@@ -54,8 +54,8 @@ pub struct ExportReport {
 /// Exports every object of a file to a new folder.
 ///
 /// # Errors
-/// Io, also if the folder exists; Unsupported for references to parts of datasets and of HDF5 1.12;
-/// errors of reading the file.
+/// Io, also if the folder exists; Unsupported for references of HDF5 1.12 (`H5T_STD_REF`); errors of
+/// reading the file.
 pub fn export(file: &File, folder: &Path) -> Result<ExportReport> {
     check_new(folder).map_err(|error| Error::new(ErrorKind::Io, error.message()))?;
     let made = NewFolder::create(folder, false)?;
@@ -63,25 +63,25 @@ pub fn export(file: &File, folder: &Path) -> Result<ExportReport> {
     let mut exported = ExportReport::default();
     for item in &contents.items {
         let object = |error: Error| error.object(Name::from(&*item.path).to_string());
-        one(&contents, item, made.path(), &mut exported).map_err(object)?;
+        export_object(&contents, item, made.path(), &mut exported).map_err(object)?;
     }
     made.finish()?;
     Ok(exported)
 }
 
-fn one(contents: &Contents, item: &Item, folder: &Path, exported: &mut ExportReport) -> Result<()> {
+fn export_object(contents: &Contents, item: &Item, folder: &Path, exported: &mut ExportReport) -> Result<()> {
     let (place, about_at) = match item.object.kind() {
         ObjectKind::Group => {
             exported.groups += 1;
             let place = object_path(folder, &item.path);
             if item.path != b"/" {
-                fs::create_dir(&place).map_err(|error| refused("make the folder", &place, &error))?;
+                fs::create_dir(&place).map_err(|error| refused("create the folder", &place, &error))?;
             }
             (place.clone(), place.join(JSON_SUFFIX))
         }
         _ => {
             let place = object_path(folder, &item.path);
-            (place.clone(), behind(&place, JSON_SUFFIX))
+            (place.clone(), append_suffix(&place, JSON_SUFFIX))
         }
     };
     let mut about = Map::new();
@@ -120,7 +120,7 @@ fn one(contents: &Contents, item: &Item, folder: &Path, exported: &mut ExportRep
         let name = escaped(attribute.name.as_bytes());
         let file = match item.object.kind() {
             ObjectKind::Group => place.join(format!("~{name}")),
-            _ => behind(&place, &format!("~{name}")),
+            _ => append_suffix(&place, &format!("~{name}")),
         };
         write_new(&file, &bytes)?;
         exported.attributes += 1;
@@ -186,7 +186,7 @@ fn dataset_values(
     Ok(())
 }
 
-/// Returns the path of a committed datatype.
+/// Returns the path of the committed datatype at an address.
 fn committed(contents: &Contents, input: usize, address: Option<u64>) -> Option<String> {
     let item = contents.items.get(contents.find(input, address?)?)?;
     Some(escape_text(&item.path))
@@ -207,7 +207,7 @@ fn link_value(contents: &Contents, item: &Item, name: &Name, target: &LinkTarget
     Ok(match target {
         LinkTarget::Hard(address) => {
             let to = contents.find(item.input, *address).and_then(|to| contents.items.get(to));
-            let to = to.ok_or_else(|| Error::corrupt(format!("the link {name} leads to nothing")))?;
+            let to = to.ok_or_else(|| Error::corrupt(format!("the hard link {name} points to no object")))?;
             json!({ "name": name, "hard": escape_text(&to.path) })
         }
         LinkTarget::Soft(path) => json!({ "name": name, "soft": escape_text(path.as_bytes()) }),
@@ -309,7 +309,7 @@ fn object_path(folder: &Path, path: &[u8]) -> PathBuf {
 }
 
 /// Appends text to the last component of a path.
-fn behind(path: &Path, more: &str) -> PathBuf {
+fn append_suffix(path: &Path, more: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(more);
     PathBuf::from(name)

@@ -121,7 +121,7 @@ impl Source<'_> {
                 counted(selection, out);
             }
             _ => {
-                let message = "references of HDF5 1.12 have no form outside of HDF5";
+                let message = "cannot export references of HDF5 1.12 (`H5T_STD_REF`)";
                 return Err(Error::unsupported(message));
             }
         }
@@ -142,11 +142,12 @@ fn counted(bytes: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(bytes);
 }
 
-/// Decoder of a stream to elements of a new file, whose datatype is [`new_type`].
+/// Decoder of a stream to elements of a new file, in the datatypes of `new_type` there.
 pub(super) struct Reader<'a> {
     pub(super) writer: &'a Writer,
     /// Returns the object at a path.
     pub(super) find: &'a dyn Fn(&[u8]) -> Option<NodeId>,
+    /// True for values of attributes, false for elements of datasets.
     pub(super) attribute: bool,
 }
 
@@ -217,7 +218,7 @@ impl Reader<'_> {
                     Class::Vlen { base } => {
                         let size = count
                             .checked_mul(base.size)
-                            .ok_or_else(|| Error::corrupt("a sequence of 2^64 bytes"))?;
+                            .ok_or_else(|| Error::corrupt("a sequence of 2^64 bytes or more"))?;
                         bytes.extend_from_slice(take(stream, size)?);
                     }
                     _ => bytes.extend_from_slice(take(stream, count)?),
@@ -241,7 +242,7 @@ impl Reader<'_> {
                 let handle = self.store(object.len(), &object)?;
                 out.extend_from_slice(handle.get(4..).unwrap_or_default());
             }
-            _ => return Err(Error::unsupported("references of HDF5 1.12")),
+            _ => return Err(Error::unsupported("cannot import references of HDF5 1.12 (`H5T_STD_REF`)")),
         }
         Ok(())
     }

@@ -76,7 +76,7 @@ impl Merge {
         Ok(sink.bytes())
     }
 
-    /// Creates everything in a new file; `options` returns the creation options of the store's
+    /// Creates all objects in a new file; `options` returns the creation options of the store's
     /// datasets. Returns these datasets, which have no data yet. [`Merge::prepare`] must be called
     /// first.
     pub(crate) fn build(
@@ -89,14 +89,14 @@ impl Merge {
         for node in &reached {
             self.write_links(writer, *node, &nodes)?;
         }
-        let mut made = self.made(&nodes);
+        let mut made = self.created_objects(&nodes);
         for node in &reached {
             self.write_attributes(writer, *node, &nodes, &made)?;
         }
         let mut stored = HashMap::new();
         for node in &reached {
             let Some(Some(id)) = nodes.get(*node) else { continue };
-            match self.nodes[*node].thing {
+            match self.nodes[*node].kind {
                 NodeKind::Native(item) => made.datasets[item] = Some(writer.dataset(*id)?),
                 NodeKind::Stored { id: dataset, .. } => {
                     stored.insert(dataset, writer.dataset(*id)?);
@@ -106,7 +106,7 @@ impl Merge {
         }
         copy(&self.packing, writer, &made, &|_| ())?;
         for node in &reached {
-            if let NodeKind::Native(item) = self.nodes[*node].thing
+            if let NodeKind::Native(item) = self.nodes[*node].kind
                 && let Some(dataset) = &made.datasets[item]
             {
                 self.write_elements(writer, &made, *node, dataset)?;
@@ -132,7 +132,7 @@ impl Merge {
             for attr in &node.attributes {
                 needs(attr.item, &attr.attribute.datatype)?;
             }
-            match node.thing {
+            match node.kind {
                 NodeKind::Group | NodeKind::Stored { .. } => {}
                 NodeKind::Datatype(item) => {
                     needs(item, &self.packing.contents.items[item].object.datatype()?)?
@@ -155,7 +155,7 @@ impl Merge {
     }
 
     /// Returns the object of the new file for each object of each source file.
-    fn made(&self, nodes: &[Option<NodeId>]) -> CreatedObjects {
+    fn created_objects(&self, nodes: &[Option<NodeId>]) -> CreatedObjects {
         let mut made = CreatedObjects::new(self.node_of.len());
         for (place, node) in made.nodes.iter_mut().zip(&self.node_of) {
             *place = node.and_then(|node| nodes.get(node).copied().flatten());
@@ -173,7 +173,7 @@ impl Merge {
         let mut nodes = vec![None; self.nodes.len()];
         for number in reached {
             let node = &self.nodes[*number];
-            nodes[*number] = match node.thing {
+            nodes[*number] = match node.kind {
                 NodeKind::Group if *number == 0 => {
                     writer.track_root_order(node.tracked)?;
                     Some(NodeId::ROOT)
@@ -188,11 +188,11 @@ impl Merge {
                 NodeKind::Native(_) | NodeKind::Stored { .. } => None,
             };
         }
-        let made = self.made(&nodes);
+        let made = self.created_objects(&nodes);
         for number in reached {
             let node = &self.nodes[*number];
             let named = |error: Error| error.object(String::from_utf8_lossy(&node.path));
-            let dataset = match node.thing {
+            let dataset = match node.kind {
                 NodeKind::Native(item) => {
                     make_dataset(&self.packing, writer, &made, item, node.tracked).map_err(named)?
                 }
@@ -304,14 +304,15 @@ fn marker_options(marker: Marker, stored: &SkeletonDataset) -> DatasetOptions {
     options
 }
 
-/// Offsets of the reference and the number in an element of a dimension scale's list of users.
+/// Layout of an element of `REFERENCE_LIST`, the list of the datasets that use a dimension scale: its
+/// size, and the offsets of the reference and of the dimension's number.
 struct Entries {
     size: usize,
     reference: usize,
     index: usize,
 }
 
-/// Returns the layout of an attribute that is such a list; `None` for other attributes.
+/// Returns the layout of the elements of an attribute that is such a list; `None` for other attributes.
 fn reference_list(attr: &Attr) -> Result<Option<Entries>> {
     let Class::Compound { members } = &attr.attribute.datatype.class else { return Ok(None) };
     let [first, second] = &**members else { return Ok(None) };

@@ -152,7 +152,7 @@ impl Merge {
                     .writer
                     .is_some_and(|writer| self.element_writers(self.node_kind(item)).contains(&writer))
             {
-                // If another writer moved it, its elements are visible at the new place.
+                // If another writer moved it, its elements are visible under the new path.
                 let reached =
                     reached.get_or_insert_with(|| self.datasets().into_iter().map(|(id, _)| id).collect());
                 if !reached.contains(&id) {
@@ -198,7 +198,7 @@ impl Merge {
 
     pub(super) fn native(&self, item: usize) -> Result<&Dataset> {
         let found = self.packing.contents.items.get(item).and_then(|item| item.dataset.as_ref());
-        found.ok_or_else(|| Error::invalid("an object that is no dataset"))
+        found.ok_or_else(|| Error::invalid("the object is not a dataset"))
     }
 }
 

@@ -1,8 +1,8 @@
 //! Element-wise merge of native datasets that several writers filled.
 //!
-//! The value of an element before a write is known from the writer's base, or is the fill value. If
-//! one writer changed an element, its value is taken; if several changed it to the same value, too;
-//! if they changed it to different values, that is a conflict.
+//! The value of an element before a write is known from the writer's base, or is the fill value. The
+//! new value of an element is taken if one writer changed it, or if several changed it to the same
+//! value. Different new values are a conflict.
 
 use super::Merge;
 use super::tree::NodeKind;
@@ -45,7 +45,7 @@ impl Merge {
         item: usize,
         node: usize,
     ) -> Result<MergeOutcome> {
-        let NodeKind::Native(now) = self.nodes[node].thing else { return Ok(MergeOutcome::No) };
+        let NodeKind::Native(now) = self.nodes[node].kind else { return Ok(MergeOutcome::No) };
         if !self.same_description(now, item)? {
             return Ok(MergeOutcome::No);
         }

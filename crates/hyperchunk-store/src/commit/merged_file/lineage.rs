@@ -68,14 +68,14 @@ impl Merge {
                 lineage.base_of.insert(item, old);
                 lineage.living.insert(old);
                 if let Some(node) = self.node_of[old]
-                    && self.may_match(self.nodes[node].thing, self.node_kind(item))?
+                    && self.may_match(self.nodes[node].kind, self.node_kind(item))?
                     && lineage.claim(node, item)
                 {
                     self.node_of[item] = Some(node);
                 }
             }
         }
-        // An image that is not such a copy is matched by names only.
+        // An image that is not a copy edited in place is matched by names only.
         if !author.in_place {
             self.find_by_name(item, 0)?;
             self.split(author, &mut lineage, (from, of));
@@ -83,10 +83,10 @@ impl Merge {
         Ok(lineage)
     }
 
-    /// Separates objects of the image `of` that share an object of the new file: names of one object
-    /// in the base `from` that were given objects of their own. The first object stays, and the
-    /// others are new ones. An image of additions has an object for each name that its writer used,
-    /// so two groups, or two stubs of a dataset, still are one object.
+    /// Separates objects of the image `of` that share an object of the new file: their names lead to
+    /// one object in the base `from`, but to different ones in the image. The first object keeps
+    /// the shared one, and the others become new ones. An image of additions has an object for each name
+    /// that its writer used, so two groups, or two stubs of a dataset, still are one object.
     fn split(&mut self, author: Author, lineage: &mut Lineage, (from, of): (usize, usize)) {
         let mut first = HashMap::new();
         let items: Vec<usize> = self.packing.contents.input_objects(of).map(|(_, item)| item).collect();
@@ -126,7 +126,7 @@ impl Merge {
                 let LinkTarget::Hard(address) = &link.target else { continue };
                 let Some(to) = self.packing.contents.find(listed.input, *address) else { continue };
                 if let Some(Target::Node(there)) = self.nodes[node].target(&link.name)
-                    && self.may_match(self.nodes[*there].thing, self.node_kind(to))?
+                    && self.may_match(self.nodes[*there].kind, self.node_kind(to))?
                 {
                     open.push((to, *there));
                 }

@@ -2,11 +2,11 @@
 //!
 //! Each writer has a file of its own, its *image*: a copy of the skeleton that it started from, its
 //! *base*, with its changes, or a new file. A three-way merge starts from the current skeleton and
-//! applies each writer's changes, in the order of the writers' ids: differences from the base are
-//! changes, objects only in the image are additions. An image that began as a copy of its base also
-//! deletes objects that the base has and the image lacks; other images only add. Identical objects
-//! of several writers become one. If two writers disagree, the later one takes precedence, and a
-//! conflict names both.
+//! applies each writer's changes, in the order of the writers' priorities and ids: differences from the
+//! base are changes, objects only in the image are additions. An image that began as a copy of its base
+//! also deletes objects that the base has and the image lacks; other images only add. Identical objects
+//! of several writers become one. If two writers disagree, the later one takes precedence, and a conflict
+//! names both.
 //!
 //! The result is written as a new file (`build`): groups in their order of creation, attributes,
 //! links, committed datatypes, and native datasets with their data; references are adjusted to the
@@ -238,7 +238,7 @@ impl Merge {
     pub fn datasets(&self) -> Vec<(DatasetId, Vec<u8>)> {
         let reached = self.reachable_nodes().into_iter().filter_map(|node| self.nodes.get(node));
         let mut found: Vec<_> = reached
-            .filter_map(|node| match node.thing {
+            .filter_map(|node| match node.kind {
                 tree::NodeKind::Stored { id, .. } => Some((id, node.path.clone())),
                 _ => None,
             })

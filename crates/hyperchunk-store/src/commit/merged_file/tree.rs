@@ -19,9 +19,9 @@ const DELETED_AND_CHANGED: &str = "one deleted it, the other changed it";
 /// An object of the new file.
 #[derive(Debug)]
 pub(super) struct Node {
-    /// A path of it.
+    /// A path that leads to it.
     pub(super) path: Vec<u8>,
-    pub(super) thing: NodeKind,
+    pub(super) kind: NodeKind,
     pub(super) attributes: Vec<Attr>,
     links: Vec<Option<Link>>,
     /// Position of a link by name.
@@ -80,10 +80,10 @@ impl Node {
         Self::new(path, NodeKind::Group, tracked, None)
     }
 
-    fn new(path: Vec<u8>, thing: NodeKind, tracked: bool, by: Option<WriterId>) -> Self {
+    fn new(path: Vec<u8>, kind: NodeKind, tracked: bool, by: Option<WriterId>) -> Self {
         Self {
             path,
-            thing,
+            kind,
             attributes: Vec::new(),
             links: Vec::new(),
             places: HashMap::new(),
@@ -190,7 +190,7 @@ impl Merge {
             }
             self.contents(author, base, item, node)?;
             self.attributes(author, base, item, node)?;
-            if self.nodes[node].thing == NodeKind::Group {
+            if self.nodes[node].kind == NodeKind::Group {
                 let below = self.links(author, &mut lineage, (base, item, node))?;
                 open.extend(below.into_iter().rev());
             }
@@ -236,7 +236,7 @@ impl Merge {
         if comment != before && (deletes || comment.is_some()) {
             self.nodes[node].comment = comment;
         }
-        match (self.nodes[node].thing, self.node_kind(item)) {
+        match (self.nodes[node].kind, self.node_kind(item)) {
             (NodeKind::Native(now), NodeKind::Native(_)) if now != item => {
                 if let Some(base) = base
                     && self.same_data(base, item)?
@@ -268,14 +268,14 @@ impl Merge {
                     self.add_conflict(node, None, None, "two datasets with different contents", (by, writer));
                     self.nodes[node].elements = None;
                 }
-                self.nodes[node].thing = NodeKind::Native(item);
+                self.nodes[node].kind = NodeKind::Native(item);
                 self.nodes[node].by = writer;
             }
             (NodeKind::Stored { id, .. }, NodeKind::Stored { id: other, .. }) if id != other => {
                 self.aliases.insert(other, id);
             }
             (NodeKind::Stored { id, item: None }, NodeKind::Stored { .. }) => {
-                self.nodes[node].thing = NodeKind::Stored { id, item: Some(item) };
+                self.nodes[node].kind = NodeKind::Stored { id, item: Some(item) };
             }
             _ => {}
         }
@@ -345,7 +345,7 @@ impl Merge {
             // A later epoch takes precedence over an earlier one.
             if by.is_some() {
                 let name = new.attribute.name.clone();
-                self.add_conflict(node, Some(&name), None, "two values", (by, writer));
+                self.add_conflict(node, Some(&name), None, "different values", (by, writer));
             }
             self.nodes[node].attributes[now] = new;
         }
@@ -430,7 +430,7 @@ impl Merge {
             let there =
                 match now.and_then(|now| self.nodes[node].link_at(now)).map(|link| link.target.clone()) {
                     Some(Target::Node(there))
-                        if self.may_match(self.nodes[there].thing, self.node_kind(to))? =>
+                        if self.may_match(self.nodes[there].kind, self.node_kind(to))? =>
                     {
                         Some(there)
                     }
@@ -517,8 +517,8 @@ impl Merge {
             let node = &self.nodes[*to];
             let attributes = node.attributes.iter().map(|attribute| attribute.by);
             let by = std::iter::once(node.by).chain(attributes).chain(node.links().map(|link| link.by));
-            let moved = matches!(node.thing, NodeKind::Stored { id, .. } if moved.is_some_and(|has| has.contains(&id)));
-            let elements = self.element_writers(node.thing).iter().filter(|_| !moved).copied().map(Some);
+            let moved = matches!(node.kind, NodeKind::Stored { id, .. } if moved.is_some_and(|has| has.contains(&id)));
+            let elements = self.element_writers(node.kind).iter().filter(|_| !moved).copied().map(Some);
             found = by.chain(elements).filter_map(other).next();
             open.extend(node.links().map(|link| &link.target));
         }
@@ -543,8 +543,8 @@ impl Merge {
     }
 
     /// Returns the writers that wrote elements to a dataset of the store.
-    pub(super) fn element_writers(&self, thing: NodeKind) -> &[WriterId] {
-        match thing {
+    pub(super) fn element_writers(&self, kind: NodeKind) -> &[WriterId] {
+        match kind {
             NodeKind::Stored { id, .. } => self.written.get(&id).map_or(&[], Vec::as_slice),
             _ => &[],
         }
@@ -568,7 +568,13 @@ impl Merge {
             }
             let by = known.and_then(|known| known.by).or(changed_by);
             if !is_known || by.is_some() {
-                self.add_conflict(node, None, Some(name), "two different things of one name", (by, writer));
+                self.add_conflict(
+                    node,
+                    None,
+                    Some(name),
+                    "different objects or links of the same name",
+                    (by, writer),
+                );
             }
             self.nodes[node].remove(name);
         }
@@ -587,7 +593,7 @@ impl Merge {
                 Some(Target::Node(there)) => Some(*there),
                 _ => None,
             };
-            let fits = there.is_some_and(|there| match self.nodes[there].thing {
+            let fits = there.is_some_and(|there| match self.nodes[there].kind {
                 NodeKind::Group => !last,
                 NodeKind::Stored { id: other, .. } => last && other == id,
                 _ => false,
@@ -596,9 +602,9 @@ impl Merge {
                 Some(there) => there,
                 None => {
                     let path = child_path(&self.nodes[node].path, &name);
-                    let thing = if last { NodeKind::Stored { id, item: None } } else { NodeKind::Group };
+                    let kind = if last { NodeKind::Stored { id, item: None } } else { NodeKind::Group };
                     let tracked = self.nodes[node].tracked && !last;
-                    self.nodes.push(Node::new(path, thing, tracked, Some(writer)));
+                    self.nodes.push(Node::new(path, kind, tracked, Some(writer)));
                     let made = self.nodes.len() - 1;
                     self.put(Some(writer), node, &name, now, Target::Node(made), (false, None));
                     made

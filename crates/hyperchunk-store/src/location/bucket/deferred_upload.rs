@@ -1,5 +1,5 @@
-//! Multipart upload that begins with the first part that is sent and is not part 0. An object of one part is written by a single
-//! request, so that a writer that is stopped leaves no unfinished upload.
+//! Multipart upload that is started when a part other than the first is sent. An object of one part is
+//! written by a single request instead, so that a writer that is stopped leaves no unfinished upload.
 
 use super::{Bucket, note_name, parts};
 use crate::WriterId;

@@ -21,13 +21,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Prefix in the folder of the notes about unfinished uploads.
+/// Folder of the notes about unfinished uploads, in the store's folder.
 const UPLOADS: &str = "uploads";
 /// Object in every store that serves to test for support of conditional writes.
 const CONDITION: &str = "put-if-absent";
-/// Number of attempts to read an object that is being replaced; the first pause between them
-/// follows.
+/// Maximum number of attempts to read an object that is being replaced.
 const MAX_ATTEMPTS: u32 = 60;
+/// First pause between the attempts.
 const RETRY_INTERVAL: Duration = Duration::from_millis(2);
 /// Maximum size of a skeleton in bytes.
 const MAX_SKELETON_BYTES: u64 = 1 << 32;
@@ -122,8 +122,9 @@ impl Bucket {
     pub(crate) fn abort(&self, begun: &PendingUpload) -> Result<()> {
         let note = note_name(begun.writer, begun.from);
         let id = self.read(&note, 1 << 16)?;
-        let id = String::from_utf8(id)
-            .map_err(|_| Error::corrupt("the name of an upload").file(self.place(&note).display()))?;
+        let id = String::from_utf8(id).map_err(|_| {
+            Error::corrupt("the ID of an upload is not UTF-8").file(self.place(&note).display())
+        })?;
         io::abort_upload(&self.object_url(&parts::part_name(begun.writer, begun.from)), self.options(), &id)?;
         self.delete(&note)
     }
@@ -150,15 +151,15 @@ impl Bucket {
                 return Ok(());
             }
         }
-        let message = "the store writes an object again that was to be written only if there is none (If-None-Match): \
-                       epochs could be lost, so nobody can commit there";
+        let message = "the object store replaces existing objects in spite of the condition `If-None-Match`: \
+                       epochs could be lost, so commits there are refused";
         Err(Error::unsupported(message).file(self.place(CONDITION).display()))
     }
 
     fn read_all(source: &dyn Source, largest: u64) -> Result<Vec<u8>> {
         let size = source.size();
         if size > largest {
-            return Err(Error::limit(format!("an object of {size} bytes")));
+            return Err(Error::limit(format!("an object of {size} bytes, more than {largest}")));
         }
         let size = usize::try_from(size).map_err(|_| Error::limit("larger than memory"))?;
         let mut bytes = hyperchunk::room::zeros(size)?;
@@ -167,8 +168,8 @@ impl Bucket {
     }
 }
 
-/// Reads the file itself, the only object that is ever replaced (by each commit). If that happens
-/// during a read, it starts again with the new object.
+/// Calls `read`, which reads the file itself, the only object that commits replace. Calls it again if
+/// the object was replaced in the meantime.
 fn retry_if_replaced<T>(read: impl Fn() -> Result<T>) -> Result<T> {
     let mut pause = RETRY_INTERVAL;
     for _ in 1..MAX_ATTEMPTS {

@@ -57,7 +57,7 @@ pub(crate) fn join(
             Ok(part) if part.size() > 0 => {
                 let size = part.size();
                 parts.push((end, part));
-                end = end.checked_add(size).ok_or_else(|| Error::limit("a log of 2^64 bytes"))?;
+                end = end.checked_add(size).ok_or_else(|| Error::limit("a log of 2^64 bytes or more"))?;
             }
             Ok(_) => break,
             Err(error) if error.kind() == ErrorKind::NotFound => break,
@@ -174,7 +174,12 @@ impl Remote for Parts {
                 let to = whole.get_mut(*place..place.saturating_add(bytes.len()));
                 match to.filter(|to| to.len() as u64 == range.end - range.start) {
                     Some(to) => to.copy_from_slice(&bytes),
-                    None => return Err(Error::invalid(format!("{} bytes for {range:?}", bytes.len()))),
+                    None => {
+                        return Err(Error::invalid(format!(
+                            "got {} bytes for the range {range:?}",
+                            bytes.len()
+                        )));
+                    }
                 }
                 *left -= 1;
                 if *left > 0 {

@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// Coarsest time stamps of file systems, except those with a resolution of seconds.
+/// Coarsest resolution of time stamps, except on file systems that count whole seconds.
 const TIMESTAMP_RESOLUTION: Duration = Duration::from_millis(20);
 /// Number of concurrent requests for remote files.
 const CONCURRENT_REQUESTS: usize = 32;
@@ -36,13 +36,13 @@ pub struct AnalyzeReport {
 }
 
 impl AnalyzeReport {
-    /// Writes the statistics to their place, replacing earlier ones; returns the path.
+    /// Writes the statistics to [`super::Zonemap::place`], replacing earlier ones; returns the path.
     ///
     /// # Errors
-    /// Exists if there is a file in their place that is something else; Invalid for a file without a name; Io.
+    /// Exists if a file of another kind has that path; Invalid for a file without a name; Io.
     pub fn save(&self, file: &File) -> Result<PathBuf> {
         let place = Zonemap::place(file)
-            .ok_or_else(|| Error::invalid("a file without a name has no place for statistics"))?;
+            .ok_or_else(|| Error::invalid("cannot save statistics of a file without a name"))?;
         let refused = |error: std::io::Error| {
             Error::new(ErrorKind::Io, format!("cannot write {}: {error}", place.display()))
         };
@@ -59,7 +59,7 @@ impl AnalyzeReport {
     }
 }
 
-/// Refuses to replace what is at the place of statistics and is none.
+/// Fails if a file of another kind is at the path of the statistics.
 fn check_replaced(place: &std::path::Path) -> Result<()> {
     let zones = &super::layout::ZONES;
     hyperchunk::companion::check_replaced(place, zones.signature, zones.one, "move it away, or delete it")
@@ -75,8 +75,9 @@ pub fn analyze(file: &File, names: &[Vec<u8>], add: &(dyn Fn(u64, u64) + Sync)) 
     if let Some(place) = Zonemap::place(file) {
         check_replaced(&place)?;
     }
-    let identity = Identity::from_source(&**file.source())
-        .ok_or_else(|| file.name(Error::invalid("nothing can be kept: the file's version cannot be told")))?;
+    let identity = Identity::from_source(&**file.source()).ok_or_else(|| {
+        file.name(Error::invalid("cannot keep statistics: the version of the file cannot be determined"))
+    })?;
     if let Some(time) = file.source().file().and_then(|file| file.metadata().ok()?.modified().ok()) {
         // Wait until a later write has a different time stamp, and therefore a different identity.
         let since = time.elapsed().unwrap_or_default();
@@ -135,7 +136,7 @@ pub fn analyze(file: &File, names: &[Vec<u8>], add: &(dyn Fn(u64, u64) + Sync)) 
     })
 }
 
-/// The identity with the digest of the file's contents, so that copies of the file are known.
+/// Adds the digest of the file's contents to its identity, so that the statistics also fit copies of it.
 fn with_contents(source: &dyn Source, identity: Identity) -> Result<Identity> {
     let found = contents::of(source)?.filter(|(version, _)| *version == identity);
     Ok(found.map_or(identity, |(version, digest)| version.with_contents(&digest)))
@@ -148,7 +149,7 @@ pub(in crate::query) fn check_numeric(dataset: &Dataset) -> Result<()> {
     let what = match () {
         () if dataset.store().is_some() => "it is in a sharded store: its writers keep statistics",
         () if dataset.is_live() => "it is live: its values are computed when they are read",
-        () if elsewhere => "its values lie in other files",
+        () if elsewhere => "its values are in other files",
         () if *dataset.dataspace() == Dataspace::Null => "it has no values",
         () => return Ok(()),
     };

@@ -80,7 +80,7 @@ pub(super) fn encode(identity: &Identity, datasets: &[NewZones]) -> Result<Vec<u
     ZONES.wrap(&head, std::iter::once(&*sections))
 }
 
-/// The bytes of a file of statistics, of a copy of its file.
+/// Returns a file of statistics with the identity of a copy of its HDF5 file.
 pub(super) fn with_identity(bytes: &[u8], identity: &Identity) -> Result<Vec<u8>> {
     let old = ZONES.head(bytes)?;
     let mut cursor = Cursor::new(old, ZONES.name, HEADER_BYTES as u64);
@@ -101,7 +101,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Head> {
         let length = take(cursor)?;
         let length = usize::try_from(length).ok().filter(|_| length <= MAX_TEXT_BYTES);
         Ok::<_, Error>(
-            cursor.take(length.ok_or_else(|| cursor.error("a text of too many bytes".into()))?)?.to_vec(),
+            cursor.take(length.ok_or_else(|| cursor.error("a path that is too long".into()))?)?.to_vec(),
         )
     };
     let identity = take_identity(&mut cursor, MAX_TEXT_BYTES)?;
@@ -110,7 +110,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Head> {
     for _ in 0..many {
         let (path, object, rank) = (text(&mut cursor)?, take(&mut cursor)?, take(&mut cursor)?);
         if rank > MAX_RANK {
-            return Err(cursor.error(format!("{rank} dimensions")));
+            return Err(cursor.error(format!("{rank} dimensions, more than {MAX_RANK}")));
         }
         let extent = (0..rank).map(|_| take(&mut cursor)).collect::<Result<Vec<_>>>()?;
         let block = (0..rank).map(|_| take(&mut cursor)).collect::<Result<Vec<_>>>()?;
@@ -126,7 +126,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Head> {
         sections.push(Section { path, object, grid, count, stored });
     }
     if cursor.left() > 0 || at != bytes.len() {
-        return Err(cursor.error("bytes too many".into()));
+        return Err(cursor.error("bytes after the last section".into()));
     }
     Ok(Head { identity, sections, length })
 }
@@ -154,7 +154,7 @@ impl Section {
             next = number + 1;
         }
         if cursor.left() > 0 {
-            return Err(cursor.error(format!("{} bytes too many", cursor.left())));
+            return Err(cursor.error(format!("{} bytes after the last zone", cursor.left())));
         }
         Ok(zones)
     }

@@ -43,7 +43,7 @@ impl Grid {
         self.extent.iter().zip(&self.block).map(|(extent, block)| extent.div_ceil(*block)).collect()
     }
 
-    /// Returns the number of boxes; `None` above 2⁶⁴.
+    /// Returns the number of boxes; `None` if it does not fit into 64 bits.
     fn places(&self) -> Option<u64> {
         self.counts().iter().try_fold(1_u64, |places, count| places.checked_mul(*count))
     }
@@ -136,7 +136,8 @@ impl Zonemap {
         Ok(Some(found))
     }
 
-    /// Whether it is of a file, as that was when it was opened and is now. If its times say no, its contents decide.
+    /// Returns whether the statistics describe a file, both as it was when it was opened and as it is now.
+    /// If its version is another one, the digest of its contents decides.
     fn matches_file(&self, file: &File, opened: &LocalFile, path: &Path) -> Result<bool> {
         let source = &**file.source();
         let (known, digest) = self.head.identity.parts();
@@ -152,14 +153,14 @@ impl Zonemap {
         let Some((version, _)) = contents::of(source)?.filter(|(_, found)| found == digest) else {
             return Ok(false);
         };
-        // So that nobody has to look again. Where that cannot be written, this process knows.
+        // Saves other processes from reading the contents. A failure is ignored: it costs only time.
         if companion::is_own(opened) {
             drop(self.renew(&version.with_contents(digest), path, file.path()));
         }
         Ok(true)
     }
 
-    /// Writes it anew, of this version of the file.
+    /// Writes the statistics again, for this version of the file.
     fn renew(&self, version: &Identity, path: &Path, of: Option<&Path>) -> Result<()> {
         let mut output = Output::create(path, true)?;
         let written = output.write_all(&layout::with_identity(&self.bytes, version)?);
@@ -192,15 +193,12 @@ impl Zonemap {
 
 /// Returns the zone map of a part of the dataset from the statistics next to its file.
 pub(super) fn zoned_beside(dataset: &Dataset, ask: &ZoneRequest<'_>) -> Result<ZoneMap> {
-    let missing = || {
-        Error::unsupported(
-            "nothing is known of the values of this dataset: `hyperchunk analyze` looks at them once",
-        )
-    };
+    let missing =
+        || Error::unsupported("there are no statistics of this dataset: `hyperchunk analyze` computes them");
     let map = Zonemap::find(dataset.object().file())?.ok_or_else(missing)?;
     let section = map.section(dataset).ok_or_else(missing)?;
     if section.grid.extent != dataset.dims() {
-        let message = format!("statistics of an extent of {:?}", section.grid.extent);
+        let message = format!("the statistics are of another extent, {:?}", section.grid.extent);
         return Err(Error::corrupt(message).file(&map.name));
     }
     let bytes_scanned = map.head.length.saturating_add(section.stored());

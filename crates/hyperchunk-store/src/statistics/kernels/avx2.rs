@@ -2,7 +2,7 @@
 //! instructions. Compilers vectorize such loops for some types only, and for different ones in each
 //! version.
 
-#[allow(clippy::wildcard_imports, reason = "the names of what processors do are their own module")]
+#[allow(clippy::wildcard_imports, reason = "processor intrinsics have a module of their own")]
 use std::arch::x86_64::*;
 
 /// Number of accumulator registers that are used in turn, to hide the latency of each result.
@@ -151,7 +151,7 @@ kernel!(
 /// As `kernel`, for integers of 64 bits: upper and lower halves are summed separately, as unsigned
 /// numbers.
 macro_rules! wide {
-    ($name:ident of $type:ty as $features:literal: $min:ident, $max:ident; turned by $turned:expr) => {
+    ($name:ident of $type:ty as $features:literal: $min:ident, $max:ident; flipped by $flipped:expr) => {
         #[target_feature(enable = $features)]
         #[allow(
             clippy::cast_precision_loss,
@@ -177,7 +177,7 @@ macro_rules! wide {
                         let value = unsafe { _mm256_loadu_si256(line[at * LANES..].as_ptr().cast()) };
                         low[at] = $min(value, low[at]);
                         high[at] = $max(value, high[at]);
-                        let bits = _mm256_xor_si256(value, _mm256_set1_epi64x($turned));
+                        let bits = _mm256_xor_si256(value, _mm256_set1_epi64x($flipped));
                         upper[at] = _mm256_add_epi64(upper[at], _mm256_srli_epi64::<32>(bits));
                         let half = _mm256_blend_epi32::<0b1010_1010>(bits, _mm256_setzero_si256());
                         lower[at] = _mm256_add_epi64(lower[at], half);
@@ -187,7 +187,7 @@ macro_rules! wide {
                 let upper = sum(held(joined!(_mm256_add_epi64, upper)));
                 total += (upper << 32) + sum(held(joined!(_mm256_add_epi64, lower)));
                 // Flipping the first bit added this amount to each number.
-                total -= lines.as_flattened().len() as i128 * i128::from($turned as u64);
+                total -= lines.as_flattened().len() as i128 * i128::from($flipped as u64);
             }
             for value in rest {
                 (least, most) = (least.min(*value), most.max(*value));
@@ -209,8 +209,8 @@ macro_rules! chosen {
     ($name:ident, $first:expr, $larger:literal) => {
         #[target_feature(enable = "avx2")]
         fn $name(one: __m256i, other: __m256i) -> __m256i {
-            let turned = _mm256_set1_epi64x($first);
-            let (a, b) = (_mm256_xor_si256(one, turned), _mm256_xor_si256(other, turned));
+            let flipped = _mm256_set1_epi64x($first);
+            let (a, b) = (_mm256_xor_si256(one, flipped), _mm256_xor_si256(other, flipped));
             let larger = if $larger { _mm256_cmpgt_epi64(a, b) } else { _mm256_cmpgt_epi64(b, a) };
             _mm256_blendv_epi8(other, one, larger)
         }
@@ -221,10 +221,10 @@ chosen!(smaller_i64, 0, false);
 chosen!(larger_i64, 0, true);
 chosen!(smaller_u64, i64::MIN, false);
 chosen!(larger_u64, i64::MIN, true);
-wide!(i64s_avx2 of i64 as "avx2": smaller_i64, larger_i64; turned by i64::MIN);
-wide!(u64s_avx2 of u64 as "avx2": smaller_u64, larger_u64; turned by 0_i64);
-wide!(i64s_avx512 of i64 as "avx512f,avx512vl": _mm256_min_epi64, _mm256_max_epi64; turned by i64::MIN);
-wide!(u64s_avx512 of u64 as "avx512f,avx512vl": _mm256_min_epu64, _mm256_max_epu64; turned by 0_i64);
+wide!(i64s_avx2 of i64 as "avx2": smaller_i64, larger_i64; flipped by i64::MIN);
+wide!(u64s_avx2 of u64 as "avx2": smaller_u64, larger_u64; flipped by 0_i64);
+wide!(i64s_avx512 of i64 as "avx512f,avx512vl": _mm256_min_epi64, _mm256_max_epi64; flipped by i64::MIN);
+wide!(u64s_avx512 of u64 as "avx512f,avx512vl": _mm256_min_epu64, _mm256_max_epu64; flipped by 0_i64);
 
 #[target_feature(enable = "avx2")]
 pub(super) fn i64s(values: &[i64]) -> (i64, i64, f64) {
@@ -246,12 +246,12 @@ pub(super) fn u64s(values: &[u64]) -> (u64, u64, f64) {
 
 /// Reverses the bytes of each number of 1, 2, 4, 8 or 16 bytes.
 #[target_feature(enable = "avx2")]
-#[expect(clippy::cast_possible_truncation, reason = "places are less than 16")]
-pub(super) fn turn(bytes: &[u8], size: usize, turned: &mut [u8]) {
+#[expect(clippy::cast_possible_truncation, reason = "positions are less than 16")]
+pub(super) fn swap_bytes(bytes: &[u8], size: usize, out: &mut [u8]) {
     let places: [u8; 32] = std::array::from_fn(|at| ((at % 16) ^ (size - 1)) as u8);
     // SAFETY: an array of 32 bytes.
     let places = unsafe { _mm256_loadu_si256(places.as_ptr().cast()) };
-    let ((lines, rest), (to, behind)) = (bytes.as_chunks::<32>(), turned.as_chunks_mut::<32>());
+    let ((lines, rest), (to, tail)) = (bytes.as_chunks::<32>(), out.as_chunks_mut::<32>());
     for (line, to) in lines.iter().zip(to) {
         // SAFETY: both arrays have 32 bytes, and neither need be aligned.
         unsafe {
@@ -259,7 +259,7 @@ pub(super) fn turn(bytes: &[u8], size: usize, turned: &mut [u8]) {
             _mm256_storeu_si256(to.as_mut_ptr().cast(), _mm256_shuffle_epi8(line, places));
         }
     }
-    for (from, to) in rest.chunks_exact(size).zip(behind.chunks_exact_mut(size)) {
+    for (from, to) in rest.chunks_exact(size).zip(tail.chunks_exact_mut(size)) {
         to.copy_from_slice(from);
         to.reverse();
     }

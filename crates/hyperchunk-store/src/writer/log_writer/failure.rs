@@ -72,9 +72,9 @@ impl LogWriter {
             what.push_str("groups, attributes and small data");
         }
         let message = format!(
-            "cannot go on with this writer: expected all that it was given to be written, got: {}; missing is what came since its \
-             last flush, of {what}; what it flushed is there: commit that by its ticket, or all that is whole with \
-             `hyperchunk store recover`, and write the rest again",
+            "cannot go on with this writer: writing its data failed: {}; data after its last flush are missing, of {what}; \
+             commit the flushed data by their ticket, or the intact part with `hyperchunk store recover`, and write \
+             the rest again",
             why.message()
         );
         Err(Error::new(ErrorKind::Io, message).file(self.0.log.display()))

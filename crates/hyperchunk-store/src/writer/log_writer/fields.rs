@@ -20,17 +20,22 @@ impl Dataset {
             }
             let mut inside = slab.start.iter().zip(&slab.count).zip(&self.dims);
             if inside.any(|((start, count), dim)| start + count > *dim) {
-                let message =
-                    format!("a box of {:?} at {:?} in an extent of {:?}", slab.count, slab.start, self.dims);
+                let message = format!(
+                    "a box of {:?} at {:?} reaches beyond the extent {:?}",
+                    slab.count, slab.start, self.dims
+                );
                 return Err(name(Error::invalid(message)));
             }
             let size = slab.elements().map_err(name)?.checked_mul(size);
             needed = size
                 .and_then(|size| needed.checked_add(size))
-                .ok_or_else(|| name(Error::limit("2^64 bytes")))?;
+                .ok_or_else(|| name(Error::limit("boxes of 2^64 bytes or more")))?;
         }
         if needed != bytes.len() as u64 {
-            return Err(name(Error::invalid(format!("{} bytes for boxes of {needed}", bytes.len()))));
+            return Err(name(Error::invalid(format!(
+                "got {} bytes for boxes of {needed} bytes",
+                bytes.len()
+            ))));
         }
         Ok(boxes.iter().filter(|slab| !slab.count.contains(&0)).cloned().collect())
     }

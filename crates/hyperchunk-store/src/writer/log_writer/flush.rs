@@ -117,8 +117,9 @@ impl LogWriter {
         Ok(ticket)
     }
 
-    /// Returns an error if a file of the writer was deleted: what was written is lost then. Asks the open files, since
-    /// each use of a name is a call to the file system's server, and the folder may have moved.
+    /// Returns an error if a file of the writer was deleted, since its data are lost then. Examines the open
+    /// files, not their names: on a shared file system, each use of a name is a request to the server, and
+    /// the folder may have moved.
     pub(super) fn check_linked(&self, state: &State) -> Result<()> {
         let segments = state.tables.iter().filter_map(|table| table.segment());
         let segments = segments.map(|segment| (&*segment.file, &*segment.path));
@@ -131,7 +132,7 @@ impl LogWriter {
         };
         let message = format!(
             "cannot finish the log: expected the file that this writer made at {}, got none: another program deleted or \
-             replaced it, and what it had is lost; write the data again with a new writer",
+             replaced it, and its data are lost; write the data again with a new writer",
             path.display()
         );
         Err(Error::new(ErrorKind::Io, message))

@@ -12,7 +12,7 @@ impl LogWriter {
     /// # Errors
     /// Invalid if there is an observer already.
     pub fn observe(&self, observer: Arc<dyn Observer>) -> Result<()> {
-        let taken = |_| Error::invalid("somebody looks at what is written already");
+        let taken = |_| Error::invalid("the writer already has an observer");
         self.0.observer.set(observer).map_err(|other| taken(other).file(self.0.log.display()))
     }
 

@@ -1,4 +1,4 @@
-//! State that a writer keeps of its records until they are indexed.
+//! State of a writer's records until they are indexed, and pages of results about them.
 
 use super::{Dataset, LogWriter, State};
 use crate::format::index::{DatasetWrites, Image, Index};

@@ -139,12 +139,12 @@ impl LogWriter {
         let known = state.dataset(dataset)?;
         let mut slab = Hyperslab::new(vec![0; known.definition.dims.len()], known.definition.dims.clone());
         (slab.start[0], slab.count[0]) = (first, count);
-        let looks = self.0.options.statistics.then_some(known.looks);
-        let statistics = looks.is_some_and(super::NumberFormat::is_supported).then_some(Statistics::NONE);
+        let format = self.0.options.statistics.then_some(known.format);
+        let statistics = format.is_some_and(super::NumberFormat::is_supported).then_some(Statistics::NONE);
         let length = bytes.len() as u64;
         let body = Body::Rows { slab: slab.clone(), append, at: 0, length };
-        let cut = looks.and_then(|_| known.zone_pattern(&body, length));
-        let mut pass = Pass::new(self.0.options.checksum, looks).with_zones(cut);
+        let cut = format.and_then(|_| known.zone_pattern(&body, length));
+        let mut pass = Pass::new(self.0.options.checksum, format).with_zones(cut);
         let segment = self.check_result(state.tables[table].open_file())?;
         let spot = state.tables[table].choose_destination(dataset, append, first);
         self.write_and_summarize(

@@ -1,4 +1,4 @@
-//! Parser for expressions, with types: all operands are known when they are read.
+//! Parser for expressions, which determines their types at once, since all names are declared before use.
 
 use super::{ADVICE, Expression, LibResult, List, MAX_DEPTH, Node, Scope, Variable, VariableKind};
 use crate::cuda::cursor::Cursor;
@@ -38,7 +38,7 @@ impl Scope {
             }
             let datatype = parse_type(cursor)?;
             if datatype.pointer {
-                fail!(Syntax, "line {line}: the elements of a dataset are no addresses")
+                fail!(Syntax, "line {line}: the elements of a dataset cannot be pointers")
             }
             cursor.need(">")?;
             base = Some(datatype.base);
@@ -50,7 +50,7 @@ impl Scope {
                     "attributes are not supported in CUDA: read it in another language, as an expression's `@name`, or write its value in the source"
                 }
                 "connect" => "a kernel has no connections",
-                _ => "of lib, getData, getDims, getChunk and getOffset are translated",
+                _ => "only getData, getDims, getChunk and getOffset of lib are translated",
             };
             fail!(Unsupported, "line {line}: lib.{}: {what}; {ADVICE}", escape(method, 40))
         }
@@ -96,7 +96,7 @@ impl Scope {
         parse: impl FnOnce(&mut Self, &mut Cursor<'_, '_>) -> Result<T>,
     ) -> Result<T> {
         if self.depth >= MAX_DEPTH {
-            fail!(Limit, "line {}: more than {MAX_DEPTH} brackets in brackets", cursor.line())
+            fail!(Limit, "line {}: more than {MAX_DEPTH} nested brackets", cursor.line())
         }
         self.depth += 1;
         let result = parse(self, cursor);
@@ -141,7 +141,7 @@ impl Scope {
             if cursor.take(text) {
                 let inner = self.nested(cursor, Scope::unary)?;
                 if text == "~" && inner.number.is_float() {
-                    fail!(Syntax, "line {line}: ~ is for integers")
+                    fail!(Syntax, "line {line}: ~ needs an integer")
                 }
                 let number = if text == "!" { Number::Bool } else { inner.number.promoted() };
                 return Expression::new(make(Box::new(inner)), number, line);
@@ -190,11 +190,7 @@ impl Scope {
                 escape(token.text, 80)
             ),
             Kind::Word => cursor.peek(0).map_or("", |t| t.text),
-            _ => fail!(
-                Syntax,
-                "line {line}: a number is expected, and here is {}; {ADVICE}",
-                cursor.describe_next()
-            ),
+            _ => fail!(Syntax, "line {line}: expected a number, got {}; {ADVICE}", cursor.describe_next()),
         };
         match word {
             "lib" => {
@@ -241,7 +237,7 @@ impl Scope {
     /// Parses a variable, or a component of one.
     fn variable(&mut self, cursor: &mut Cursor<'_, '_>, word: &str, line: u32) -> Result<Expression> {
         let Some((index, variable)) = self.find(word) else {
-            fail!(Syntax, "line {line}: {} is not known here; {ADVICE}", escape(word, 80))
+            fail!(Syntax, "line {line}: {} is not declared; {ADVICE}", escape(word, 80))
         };
         let kind = variable.kind.clone();
         cursor.next();
@@ -266,7 +262,7 @@ impl Scope {
             let index = self.expression(cursor)?;
             cursor.need("]")?;
             if index.number.is_float() {
-                fail!(Syntax, "line {line}: an index is an integer")
+                fail!(Syntax, "line {line}: an index must be an integer")
             }
             return Expression::new(Node::Element(list, Box::new(index)), Number::UnsignedLong, line);
         }
@@ -274,7 +270,7 @@ impl Scope {
             cursor.need(")")?;
             return Expression::new(Node::Length(list), Number::UnsignedLong, line);
         }
-        fail!(Syntax, "line {line}: of such a list, write dims[0] or dims.size()")
+        fail!(Syntax, "line {line}: a list can only be used as in dims[0] or dims.size()")
     }
 
     fn call(&mut self, cursor: &mut Cursor<'_, '_>, word: &str, line: u32) -> Result<Expression> {
@@ -315,7 +311,7 @@ impl Scope {
             }
             (None, None) => fail!(
                 Unsupported,
-                "line {line}: {} is not translated: of functions, ceil, floor, round, trunc, sqrt, min and max are; {ADVICE}",
+                "line {line}: {} is not translated: the only functions are ceil, floor, round, trunc, sqrt, min and max; {ADVICE}",
                 escape(word, 80)
             ),
         }
@@ -390,7 +386,7 @@ pub(in crate::cuda) fn number_type(cursor: &mut Cursor<'_, '_>) -> Result<Number
         Type { base: Base::Number(number), pointer: false, .. } => Ok(number),
         other => fail!(
             Unsupported,
-            "line {line}: {} is no type of numbers; {ADVICE}",
+            "line {line}: {} is not a number type; {ADVICE}",
             escape(&other.spelling(), 80)
         ),
     }
@@ -402,7 +398,7 @@ fn literal(text: &str, line: u32) -> Result<Value> {
     let wrong = || {
         crate::error::Error::new(
             crate::error::ErrorKind::Syntax,
-            format!("line {line}: {} is no number that is understood here", escape(text, 40)),
+            format!("line {line}: cannot parse {} as a number", escape(text, 40)),
         )
     };
     let hexadecimal = plain.starts_with("0x");

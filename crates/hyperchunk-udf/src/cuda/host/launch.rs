@@ -52,7 +52,7 @@ impl Parser<'_> {
             if cursor.take(",") {
                 let stream = self.scope.expression(cursor)?;
                 if stream.constant().and_then(Value::whole) != Some(0) {
-                    fail!(Unsupported, "line {line}: all kernels go to one stream, 0; {ADVICE}")
+                    fail!(Unsupported, "line {line}: the only stream is 0; {ADVICE}")
                 }
             }
         }
@@ -64,7 +64,7 @@ impl Parser<'_> {
         if given.len() != kernel.parameters.len() {
             fail!(
                 Syntax,
-                "line {line}: {} takes {} arguments, and {} are given",
+                "line {line}: {} takes {} arguments, got {}",
                 escape(&name, 80),
                 kernel.parameters.len(),
                 given.len()
@@ -98,12 +98,15 @@ impl Parser<'_> {
             let value = Scope::default().expression(&mut Cursor::new(&[token]))?.constant();
             return match value.and_then(Value::whole) {
                 Some(value) => Ok(TemplateArgument::Value(value)),
-                None => fail!(Syntax, "line {line}: the number of a template is a whole one"),
+                None => fail!(Syntax, "line {line}: a template argument must be a type or an integer"),
             };
         }
         match parse_type(cursor)? {
             Type { base, pointer: false, .. } => Ok(TemplateArgument::Base(base)),
-            _ => fail!(Unsupported, "line {line}: a template of addresses is not translated; {ADVICE}"),
+            _ => fail!(
+                Unsupported,
+                "line {line}: a pointer as a template argument is not translated; {ADVICE}"
+            ),
         }
     }
 
@@ -149,7 +152,7 @@ enum TemplateArgument {
     Value(u64),
 }
 
-/// Returns the kernel with its template parameters known, explicitly or by deduction from the arguments.
+/// Returns the kernel's instance; template arguments that are not explicit are deduced from the arguments.
 fn instance(
     kernel: &Kernel,
     chosen: Vec<TemplateArgument>,
@@ -158,7 +161,7 @@ fn instance(
 ) -> Result<Instance> {
     let name = escape(&kernel.name, 80);
     if chosen.len() > kernel.template.len() {
-        fail!(Syntax, "line {line}: {name} has a template of {} parameters", kernel.template.len())
+        fail!(Syntax, "line {line}: {name} has only {} template parameters", kernel.template.len())
     }
     let mut types: Vec<(&str, Base)> = Vec::new();
     let mut words = Vec::new();
@@ -182,12 +185,12 @@ fn instance(
                     }
                 });
                 let Some(base) = base else {
-                    fail!(Syntax, "line {line}: write what {own} of {name} is: {name}<float><<<…>>>(…)")
+                    fail!(Syntax, "line {line}: cannot deduce {own} of {name}; write {name}<float><<<…>>>(…)")
                 };
                 words.push(base.spelling());
                 types.push((own, base));
             }
-            _ => fail!(Syntax, "line {line}: write all parameters of the template of {name}"),
+            _ => fail!(Syntax, "line {line}: write all template arguments of {name}"),
         }
     }
     let parameters = kernel.parameters.iter().map(|parameter| {
@@ -226,7 +229,7 @@ fn fit(
         }
         (argument, ..) => fail!(
             Syntax,
-            "line {line}: {kernel} takes {} where it is given {}; {ADVICE}",
+            "line {line}: {kernel} expects {}, got {}; {ADVICE}",
             escape(&parameter.spelling(), 80),
             match argument {
                 Argument::Data(_) => "the elements of a dataset",

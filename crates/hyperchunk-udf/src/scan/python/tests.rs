@@ -121,9 +121,9 @@ fn nothing_of_the_source_runs() {
 #[test]
 fn a_python_that_does_not_work_is_told() {
     for (python, kind, part) in [
-        ("/nonexistent/python3", ErrorKind::NotFound, "no such Python"),
+        ("/nonexistent/python3", ErrorKind::NotFound, "does not exist"),
         ("/bin/false", ErrorKind::Worker, "without an answer"),
-        ("/bin/echo", ErrorKind::Worker, "did not answer as expected"),
+        ("/bin/echo", ErrorKind::Worker, "got another answer"),
     ] {
         let error = scan(Path::new(python), &"#\n".repeat(1 << 20)).unwrap_err();
         assert_eq!(error.kind(), kind, "{error}");

@@ -1,12 +1,12 @@
-//! Buffer pool for the bodies of one fetch: the kernel clears the memory once instead of once for each
-//! body.
+//! Buffer pool for the bodies of one fetch, so that the kernel clears the memory once instead of once for
+//! each body.
 
 use crate::{Error, Result};
 use bytes::Bytes;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// Minimum size of a pooled body in bytes; smaller ones are allocated as usual.
-const WORTH: usize = 128 << 10;
+const MIN_POOLED_BYTES: usize = 128 << 10;
 
 /// A fetch's free buffers.
 #[derive(Debug, Default)]
@@ -34,7 +34,7 @@ impl Buffers {
     /// # Errors
     /// Limit if there is no memory.
     pub(super) fn take(self: &Arc<Self>, length: usize) -> Result<Buffer> {
-        let shared = length >= WORTH && length <= self.longest;
+        let shared = length >= MIN_POOLED_BYTES && length <= self.longest;
         let mut buffer = Buffer { bytes: Vec::new(), home: Weak::new() };
         if shared {
             buffer.home = Arc::downgrade(self);
@@ -47,7 +47,7 @@ impl Buffers {
         let room = if shared { self.longest } else { length };
         let found = buffer.bytes.try_reserve_exact(room);
         let found = found.or_else(|_| buffer.bytes.try_reserve_exact(length));
-        found.map_err(|_| Error::limit(format!("there is no memory for a request of {length} bytes")))?;
+        found.map_err(|_| Error::limit(format!("not enough memory for a request of {length} bytes")))?;
         Ok(buffer)
     }
 }
@@ -84,7 +84,7 @@ mod tests {
     fn memory_is_used_again() {
         let buffers = Arc::new(Buffers::new(1 << 20));
         let free = || buffers.free.lock().unwrap().len();
-        let mut first = buffers.take(WORTH).unwrap();
+        let mut first = buffers.take(MIN_POOLED_BYTES).unwrap();
         first.bytes.extend_from_slice(&[1; 5]);
         let place = first.bytes.as_ptr();
         let body = first.freeze();

@@ -4,10 +4,10 @@ use crate::io::RequestCost;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// Number of requests that are remembered.
-const LAST: usize = 15;
+/// Number of recent measurements that are stored.
+const MEASUREMENTS: usize = 15;
 /// Minimum size in bytes of a body that counts as a measurement of the bandwidth.
-const LARGE: usize = 256 << 10;
+const MIN_MEASURED_BYTES: usize = 256 << 10;
 
 /// Recent measurements. Lock-free: a lock held during a fork stays locked in the child.
 #[derive(Debug, Default)]
@@ -23,13 +23,13 @@ pub(super) struct Meter {
 #[derive(Debug, Default)]
 struct Last {
     count: AtomicUsize,
-    values: [AtomicU32; LAST],
+    values: [AtomicU32; MEASUREMENTS],
 }
 
 impl Last {
     fn add(&self, value: u128) {
-        let place = self.count.fetch_add(1, Ordering::Relaxed) % LAST;
-        // Zero marks an empty place, so values are stored plus one.
+        let place = self.count.fetch_add(1, Ordering::Relaxed) % MEASUREMENTS;
+        // Zero marks an unused entry, so values are stored plus one.
         let value = u32::try_from(value).unwrap_or(u32::MAX).saturating_add(1);
         self.values[place].store(value, Ordering::Relaxed);
     }
@@ -48,13 +48,13 @@ impl Meter {
     pub(super) fn add(&self, new_connection: bool, latency: Duration, body: Duration, bytes: usize) {
         let latencies = if new_connection { &self.cold } else { &self.latency };
         latencies.add(latency.as_micros());
-        if bytes >= LARGE {
+        if bytes >= MIN_MEASURED_BYTES {
             self.bandwidth.add(bytes as u128 * 1_000_000 / 1024 / body.as_micros().max(1));
         }
     }
 
-    /// Estimates the cost of the next request. The latency is a low percentile: slower requests were
-    /// waiting in a queue.
+    /// Estimates the cost of the next request. The latency is a low percentile, since slower requests were
+    /// probably waiting in a queue.
     pub(super) fn cost(&self) -> RequestCost {
         let assumed = RequestCost::default();
         // Connecting takes one round trip, and the request another.

@@ -1,5 +1,5 @@
-//! HTTP client for object stores. It follows redirects only within the server that was asked: elsewhere
-//! they would send the request's signature to any host that the server names.
+//! HTTP client for object stores. It follows redirects only within the same server: others would send the
+//! request's signature to any host that the server names.
 
 use super::redirects::{MAX_REDIRECTS, Refused};
 use object_store::ClientOptions;
@@ -11,7 +11,7 @@ use std::pin::Pin;
 use std::time::Duration;
 use url::Url;
 
-/// A client that follows no redirects by itself, wrapped to follow the allowed ones.
+/// Wrapper that follows the allowed redirects, around a client that follows none.
 #[derive(Debug)]
 pub(super) struct Direct(HttpClient);
 
@@ -33,18 +33,18 @@ impl Direct {
             let from = Url::parse(&request.uri().to_string());
             let from = from.map_err(|error| HttpError::new(HttpErrorKind::Unknown, error))?;
             let next = location.to_str().ok().and_then(|location| from.join(location).ok());
-            let next = next.ok_or_else(|| refused(Refused::round("one to what is no URL")))?;
+            let next = next.ok_or_else(|| refused(Refused::invalid("one to what is no URL")))?;
             let reads = matches!(request.method().as_str(), "GET" | "HEAD");
             if next.origin() != from.origin() || !reads {
                 return Err(refused(Refused::by_store(&next.origin().ascii_serialization())));
             }
             if next == from {
-                return Err(refused(Refused::round("one to where it came from")));
+                return Err(refused(Refused::invalid("one to where it came from")));
             }
             let uri = next.as_str().parse();
-            *request.uri_mut() = uri.map_err(|_| refused(Refused::round("one to what is no URL")))?;
+            *request.uri_mut() = uri.map_err(|_| refused(Refused::invalid("one to what is no URL")))?;
         }
-        Err(refused(Refused::round("more than ten in a row")))
+        Err(refused(Refused::invalid("more than ten in a row")))
     }
 }
 
@@ -61,7 +61,7 @@ impl HttpService for Direct {
     }
 }
 
-/// Builds the client that `object_store` would make of its options, but without redirects.
+/// Builds the client that `object_store` would build from its options, but without redirects.
 fn client(options: &ClientOptions) -> reqwest::Result<Client> {
     let get = |key: Key| options.get_config_value(&key);
     let is_on =

@@ -1,6 +1,6 @@
 //! Classification of failed requests: whether to retry, and the error for the caller.
 //!
-//! `object_store`'s messages are never passed on as they are: they hold URLs, which may hold signatures.
+//! `object_store`'s messages are never passed on unchanged: they contain URLs, which may contain signatures.
 
 use super::redirects::Refused;
 use super::store::innermost;
@@ -18,7 +18,7 @@ pub(super) enum Failure {
     /// A temporary failure, worth retrying.
     Passing {
         reason: String,
-        /// The pause that the server asks for.
+        /// The pause that the server requests.
         wait: Option<Duration>,
         /// Maximum number of retries.
         at_most: u32,
@@ -33,7 +33,8 @@ impl Failure {
 
 /// Returns the error for an object that is not the opened version.
 pub(super) fn changed() -> Error {
-    let message = "the object was written since it was opened: what was read so far and what it has now do not belong together; open it again";
+    let message = "the object was written since it was opened, so earlier and later reads would not be \
+                   consistent; open it again";
     Error::new(ErrorKind::Changed, message)
 }
 
@@ -41,12 +42,12 @@ pub(super) fn stalled(timeout: Duration) -> Failure {
     Failure::passing(format!("the server sent nothing for {:.1} s", timeout.as_secs_f64()))
 }
 
-/// Returns the failure for a body that broke off.
+/// Returns the failure for a body that ended early.
 pub(super) fn body_failure(error: &object_store::Error) -> Failure {
     Failure::passing(format!("the connection broke: {}", innermost(error)))
 }
 
-/// Classifies a request without a good response. `opened`: whether an earlier request had one.
+/// Classifies a request without a valid response. `opened`: whether an earlier request had one.
 pub(super) fn request_failure(error: &object_store::Error, seen: &Seen, opened: bool) -> Failure {
     let io = |message: String| Failure::Final(Error::new(ErrorKind::Io, message));
     let Some(status) = seen.status else {
@@ -68,26 +69,30 @@ pub(super) fn request_failure(error: &object_store::Error, seen: &Seen, opened: 
         400 | 401 | 403 if code.contains("Expired") => io(format!(
             "the store refused (status {status}){told}: the credentials have expired; get new ones and open the file again"
         )),
-        301 | 307 | 308 | 400 if status == 301 || seen.region.is_some() || code.contains("AuthorizationHeaderMalformed") => {
+        301 | 307 | 308 | 400
+            if status == 301 || seen.region.is_some() || code.contains("AuthorizationHeaderMalformed") =>
+        {
             let region = seen.region.as_ref().map(|region| format!(" ({region})")).unwrap_or_default();
             io(format!("the bucket is in another region: set `region`{region}{told}"))
         }
         401 | 403 => io(format!(
             "the store refused (status {status}){told}: for a public object set `anonymous` to true; for others check the \
-             credentials and `region`; objects that are not there may be refused like this, too"
+             credentials and `region`; some stores also answer like this if the object does not exist"
         )),
         200 if opened => Failure::passing("the server answered with the whole object instead of a range"),
-        200 => io(
-            "the server ignores ranges: it sends the whole object, which is too large for that, whatever is asked for"
-                .into(),
-        ),
-        400 if !code.starts_with("RequestTimeout") => io(format!("the server answered with status {status}{told}")),
+        200 => {
+            io("the server ignores ranges: it always sends the whole object, which is too large for that"
+                .into())
+        }
+        400 if !code.starts_with("RequestTimeout") => {
+            io(format!("the server answered with status {status}{told}"))
+        }
         400 | 408 | 425 | 429 | 500 | 502..=504 | 509 | 520..=599 => Failure::Passing {
             reason: format!("the server is busy or broken (status {status}){told}"),
             wait: seen.retry_after,
             at_most: u32::MAX,
         },
-        206 => Failure::passing(format!("the server's answer makes no sense: {}", innermost(error))),
+        206 => Failure::passing(format!("the server's response is invalid: {}", innermost(error))),
         _ => io(format!("the server answered with status {status}{told}")),
     }
 }
@@ -108,19 +113,21 @@ pub(super) fn write_failure(error: &object_store::Error, seen: &Seen) -> Failure
         ),
         Some(404 | 410) => done(
             ErrorKind::NotFound,
-            format!("there is no such bucket, or the upload was ended by somebody else{told}"),
+            format!("there is no such bucket, or another program ended the upload{told}"),
         ),
-        // The body was damaged on its way, or the answer is an error in spite of its status.
+        // The body was damaged during the transfer, or the response is an error in spite of its status.
         Some(400)
             if ["XAmzContent", "BadDigest", "IncompleteBody"].iter().any(|start| code.starts_with(start)) =>
         {
-            Failure::passing(format!("the server did not get what was sent{told}"))
+            Failure::passing(format!("the server received damaged data{told}"))
         }
         Some(200..=299 | 409) => Failure::passing(format!("the server could not write{told}")),
         Some(405 | 501) => {
-            done(ErrorKind::Unsupported, format!("the server does not take objects in parts{told}"))
+            done(ErrorKind::Unsupported, format!("the server does not support multipart uploads{told}"))
         }
-        Some(412) => done(ErrorKind::Io, format!("an object of that name appeared in the meantime{told}")),
+        Some(412) => {
+            done(ErrorKind::Io, format!("another program wrote an object of that name meanwhile{told}"))
+        }
         _ => request_failure(error, seen, false),
     }
 }
@@ -133,16 +140,17 @@ fn transport_failure(error: &object_store::Error) -> Failure {
     }
     if cause.contains("certificate") {
         let message = format!(
-            "the server's certificate is not trusted: {cause}; `SSL_CERT_FILE` in the environment may name a file of others"
+            "the server's certificate is not trusted: {cause}; set the environment variable `SSL_CERT_FILE` to a file \
+             with other certificates"
         );
         return Failure::Final(Error::new(ErrorKind::Io, message));
     }
     if cause.contains("URL scheme is not allowed") {
-        let message = "the server is reached by http, which is not safe: set `allow_http` to true";
+        let message = "http is not encrypted: to use it for this server, set `allow_http` to true";
         return Failure::Final(Error::new(ErrorKind::Io, message));
     }
     match kind(error) {
-        // A wrong host name or port stays wrong.
+        // Few retries, since a wrong host name or port stays wrong.
         Some(HttpErrorKind::Connect) => Failure::Passing {
             reason: format!("no connection to the server: {cause}"),
             wait: None,
@@ -153,7 +161,7 @@ fn transport_failure(error: &object_store::Error) -> Failure {
     }
 }
 
-/// Returns the reason for refusing a redirect, if that caused the error.
+/// Returns the reason why a redirect was refused, if that caused the error.
 fn refused(error: &object_store::Error) -> Option<&Refused> {
     let mut cause: Option<&(dyn StdError + 'static)> = Some(error);
     while let Some(error) = cause {
@@ -165,7 +173,7 @@ fn refused(error: &object_store::Error) -> Option<&Refused> {
     None
 }
 
-/// Classifies a failure to get credentials; no request was made.
+/// Classifies a failure to get credentials, before any request was sent.
 fn credentials_failure(error: &object_store::Error) -> Failure {
     let reason = format!(
         "no credentials were found for the store: for a public object set `anonymous` to true; for others give \

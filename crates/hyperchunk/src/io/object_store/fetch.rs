@@ -1,4 +1,4 @@
-//! Concurrent requests.
+//! Concurrent requests for ranges of objects.
 
 use super::process::Process;
 use super::request::Target;
@@ -10,18 +10,17 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 
-/// Bound on the bytes in flight or waiting for the caller, in requests of the largest size: the first
-/// number for each processor, since bytes that arrive faster than they are decoded only fill memory; the
-/// second number at most.
-const LARGEST_AT_ONCE: (u64, u64) = (3, 16);
+/// Bound on the bytes in flight or waiting for the caller, in units of the largest request: for each
+/// processor, and in total. Bytes that arrive faster than they are decoded would only fill memory.
+const MAX_REQUESTS_AT_ONCE: (u64, u64) = (3, 16);
 
 /// Number of requests started before the task yields to others.
 const STARTED_AT_ONCE: usize = 8;
 
 /// Interval at which the caller's interrupt is polled.
-pub(super) const ASK_EVERY: Duration = Duration::from_millis(100);
+pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Reports to the caller how a request ended, even if its task was aborted.
+/// Reports the result of a request to the caller, even if its task was aborted.
 struct Report {
     place: usize,
     to: Sender<(usize, Result<Bytes>)>,
@@ -31,7 +30,7 @@ struct Report {
 impl Report {
     fn send(mut self, result: Result<Bytes>) {
         self.sent = true;
-        // The caller may have gone.
+        // The caller may have stopped waiting.
         drop(self.to.send((self.place, result)));
     }
 }
@@ -39,7 +38,7 @@ impl Report {
 impl Drop for Report {
     fn drop(&mut self) {
         if !self.sent {
-            let error = Error::new(ErrorKind::Io, "the request was torn down");
+            let error = Error::new(ErrorKind::Io, "the request was cancelled");
             drop(self.to.send((self.place, Err(error))));
         }
     }
@@ -48,8 +47,8 @@ impl Drop for Report {
 /// Waits until a request ends or the caller interrupts.
 fn receive(from: &Receiver<(usize, Result<Bytes>)>, asked: &mut Instant) -> Result<(usize, Result<Bytes>)> {
     loop {
-        let received = from.recv_timeout(ASK_EVERY);
-        if asked.elapsed() >= ASK_EVERY {
+        let received = from.recv_timeout(POLL_INTERVAL);
+        if asked.elapsed() >= POLL_INTERVAL {
             if interrupt::is_wanted() {
                 return Err(Error::new(ErrorKind::Io, "interrupted"));
             }
@@ -59,7 +58,7 @@ fn receive(from: &Receiver<(usize, Result<Bytes>)>, asked: &mut Instant) -> Resu
             Ok(report) => return Ok(report),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => {
-                return Err(Error::new(ErrorKind::Io, "the requests were torn down"));
+                return Err(Error::new(ErrorKind::Io, "the requests were cancelled"));
             }
         }
     }
@@ -71,18 +70,18 @@ pub(super) fn wait<T: Send + 'static>(
     work: impl Future<Output = Result<T>> + Send + 'static,
 ) -> Result<T> {
     let (to, from) = channel();
-    // Dropped at the end; that aborts the task if it still runs.
+    // Dropping the set at the end aborts the task if it still runs.
     let mut tasks = JoinSet::new();
     tasks.spawn_on(async move { drop(to.send(work.await)) }, process.runtime.handle());
     loop {
-        match from.recv_timeout(ASK_EVERY) {
+        match from.recv_timeout(POLL_INTERVAL) {
             Ok(result) => return result,
             Err(RecvTimeoutError::Timeout) if interrupt::is_wanted() => {
                 return Err(Error::new(ErrorKind::Io, "interrupted"));
             }
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => {
-                return Err(Error::new(ErrorKind::Io, "the request was torn down"));
+                return Err(Error::new(ErrorKind::Io, "the request was cancelled"));
             }
         }
     }
@@ -92,38 +91,39 @@ pub(super) fn wait<T: Send + 'static>(
 pub(super) struct ObjectRange {
     /// The number of the object.
     pub(super) object: usize,
-    /// The range's place in the list of that object.
+    /// The range's index in the list of that object.
     pub(super) place: usize,
     pub(super) range: Range<u64>,
 }
 
-/// The error of a fetch from several objects, and the object that it is of; `None` for the caller's own errors.
-pub(super) struct Failed {
+/// The error of a fetch from several objects.
+pub(super) struct FetchError {
+    /// The number of the object whose request failed; `None` for an error of the caller.
     pub(super) object: Option<usize>,
     pub(super) error: Error,
 }
 
-impl From<Error> for Failed {
+impl From<Error> for FetchError {
     fn from(error: Error) -> Self {
         Self { object: None, error }
     }
 }
 
-/// Fetches ranges of objects, as many at once as the first object's options allow, and hands each to `land`. An error
-/// drops the requests in flight.
+/// Fetches ranges of objects, as many at once as the first object's options allow, and calls `land` with
+/// each. After an error, the requests in flight are cancelled.
 pub(super) fn many(
     process: &'static Process,
     targets: &[Target],
     pieces: &[ObjectRange],
     land: &mut dyn FnMut(&ObjectRange, Bytes) -> Result<()>,
-) -> Result<(), Failed> {
+) -> Result<(), FetchError> {
     let Some(options) = targets.first().map(|target| &target.options) else { return Ok(()) };
     let at_once = options.concurrency.max(1);
-    let (each, most) = LARGEST_AT_ONCE;
+    let (each, most) = MAX_REQUESTS_AT_ONCE;
     let largest_at_once = (crate::os::processors() as u64).saturating_mul(each).min(most);
     let most_bytes = options.largest_request.max(1).saturating_mul(largest_at_once);
     let (to, from) = channel();
-    // Dropped at the end, with all its tasks.
+    // Dropping the set at the end aborts all its tasks.
     let mut tasks = JoinSet::new();
     let (mut next, mut under_way, mut bytes) = (0, 0, 0u64);
     let mut asked = Instant::now();
@@ -135,7 +135,8 @@ pub(super) fn many(
             if under_way > 0 && (under_way >= at_once || bytes.saturating_add(more) > most_bytes) {
                 break;
             }
-            let target = targets.get(piece.object).ok_or_else(|| Error::invalid("a stray request"))?;
+            let target =
+                targets.get(piece.object).ok_or_else(|| Error::invalid("a range of an unknown object"))?;
             let report = Report { place: next, to: to.clone(), sent: false };
             requests.push((target.clone(), piece.range.clone(), report));
             (next, under_way, bytes) = (next + 1, under_way + 1, bytes + more);
@@ -147,13 +148,13 @@ pub(super) fn many(
         let (place, result) = receive(&from, &mut asked)?;
         while tasks.try_join_next().is_some() {}
         let Some(piece) = pieces.get(place) else { continue };
-        let body = result.map_err(|error| Failed { object: Some(piece.object), error })?;
+        let body = result.map_err(|error| FetchError { object: Some(piece.object), error })?;
         (under_way, bytes) = (under_way - 1, bytes - length(&piece.range));
         land(piece, body)?;
     }
 }
 
-/// Starts requests, a few at a time: the first are sent while the last still connect.
+/// Starts requests, a few at a time, so that the first are sent while the last still connect.
 fn start(process: &'static Process, tasks: &mut JoinSet<()>, requests: Vec<(Target, Range<u64>, Report)>) {
     let all = async move {
         let mut under_way = JoinSet::new();

@@ -1,7 +1,7 @@
-//! First bytes of an object, which come with its opening: the opener continues when the first of them are there, and
-//! the others arrive meanwhile.
+//! First bytes of an object, fetched by the request that opens it. The opener continues when it has enough of
+//! them (`first_read`); the others (`read_ahead`) arrive in the background.
 
-use super::fetch::ASK_EVERY;
+use super::fetch::POLL_INTERVAL;
 use super::process::Process;
 use super::request::{Target, Version};
 use crate::io::{RemoteOptions, interrupt};
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use tokio::task::AbortHandle;
 
-/// Maximum number of bytes that all open objects together keep of what arrived after their first bytes.
+/// Maximum number of read-ahead bytes that all open objects together reserve.
 const MAX_KEPT_BYTES: u64 = 64 << 20;
 static KEPT_BYTES: AtomicU64 = AtomicU64::new(0);
 
@@ -41,7 +41,7 @@ impl Arriving {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins a body of `expected` bytes. An earlier attempt has failed.
+    /// Begins a body of `expected` bytes. Discards the bytes of an earlier attempt, which has failed.
     ///
     /// # Errors
     /// Limit if there is no memory.
@@ -49,8 +49,7 @@ impl Arriving {
         let mut state = self.state();
         state.bytes = Vec::new();
         let reserved = state.bytes.try_reserve_exact(expected);
-        reserved
-            .map_err(|_| Error::limit(format!("there is no memory for a request of {expected} bytes")))?;
+        reserved.map_err(|_| Error::limit(format!("not enough memory for a request of {expected} bytes")))?;
         (state.expected, state.version) = (expected, Some(version));
         drop(state);
         self.changed.notify_all();
@@ -63,7 +62,7 @@ impl Arriving {
         self.changed.notify_all();
     }
 
-    /// True once the opener has continued: then a failure is not an error, and needs no further attempt.
+    /// Returns whether the opener may continue. A later failure is then not an error, and is not retried.
     pub(super) fn is_answered(&self) -> bool {
         self.answered(&self.state()).is_some()
     }
@@ -79,7 +78,7 @@ impl Arriving {
             return;
         }
         if self.answered(&state).is_none() {
-            let torn = || Error::new(ErrorKind::Io, "the request was torn down");
+            let torn = || Error::new(ErrorKind::Io, "the request was cancelled");
             state.error = Some(error.unwrap_or_else(torn));
         }
         state.ended = true;
@@ -94,7 +93,8 @@ impl Arriving {
             if let Some(result) = done(&mut state) {
                 return result;
             }
-            let waited = self.changed.wait_timeout(state, ASK_EVERY).unwrap_or_else(PoisonError::into_inner);
+            let waited =
+                self.changed.wait_timeout(state, POLL_INTERVAL).unwrap_or_else(PoisonError::into_inner);
             state = waited.0;
             if waited.1.timed_out() && interrupt::is_wanted() {
                 return Err(Error::new(ErrorKind::Io, "interrupted"));
@@ -103,7 +103,7 @@ impl Arriving {
     }
 }
 
-/// Ends the body, also if its task is aborted.
+/// Guard that ends the body when it is dropped, even if its task is aborted.
 struct End(Arc<Arriving>);
 
 impl Drop for End {
@@ -112,20 +112,20 @@ impl Drop for End {
     }
 }
 
-/// First bytes of an object.
+/// The first bytes of an object.
 pub(super) struct Head {
-    /// Those that the opener waited for.
+    /// The bytes that the opener waited for.
     pub(super) first: Bytes,
     rest: Option<Rest>,
 }
 
-/// What arrives after the first bytes.
+/// The read-ahead: the bytes that arrive after the ones that the opener waited for.
 struct Rest {
     arriving: Arc<Arriving>,
     task: AbortHandle,
     /// Share of [`KEPT_BYTES`].
     kept: u64,
-    /// Only this process receives it: a forked child has no threads.
+    /// The process that receives the bytes. A forked child has no threads and receives none.
     process: u32,
 }
 
@@ -135,7 +135,7 @@ impl Head {
         Self { first: Bytes::new(), rest: None }
     }
 
-    /// Opens an object by a request for its first bytes. `target` has no version.
+    /// Opens an object by a request for its first bytes. `target` must not have a version.
     pub(super) fn open(process: &'static Process, target: &Target) -> Result<(Self, Version)> {
         let options: &RemoteOptions = &target.options;
         let first = options.first_read.max(1);
@@ -164,12 +164,12 @@ impl Head {
         Ok((Self { first, rest: Some(rest).filter(|_| !is_all) }, version))
     }
 
-    /// Returns the rest, in the process that receives it.
+    /// Returns the read-ahead, if this is the process that receives it.
     fn rest(&self) -> Option<&Rest> {
         self.rest.as_ref().filter(|rest| rest.process == std::process::id())
     }
 
-    /// Returns the number of bytes that have arrived or still arrive.
+    /// Returns the number of bytes that have arrived or are still expected.
     pub(super) fn length(&self) -> u64 {
         let Some(rest) = self.rest() else { return self.first.len() as u64 };
         let state = rest.arriving.state();
@@ -195,7 +195,7 @@ impl Head {
         })
     }
 
-    /// Stops what still arrives: the caller needs the connection's bandwidth for other bytes.
+    /// Cancels the read-ahead, because the caller needs the connection's bandwidth for other bytes.
     pub(super) fn stop(&self) {
         if let Some(rest) = self.rest() {
             rest.task.abort();
@@ -212,7 +212,7 @@ impl Drop for Rest {
     }
 }
 
-/// Reserves memory for bytes after the first ones; returns their number, or 0 if there is too little left.
+/// Reserves memory for `bytes` bytes of read-ahead. Returns their number, or 0 if too little memory is left.
 fn keep(bytes: u64) -> u64 {
     let room = |kept: u64| kept.checked_add(bytes).filter(|sum| *sum <= MAX_KEPT_BYTES);
     let reserved = KEPT_BYTES.fetch_update(Ordering::AcqRel, Ordering::Acquire, room);

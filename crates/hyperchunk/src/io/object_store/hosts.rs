@@ -1,10 +1,10 @@
-//! Memory of the addresses of hosts. A name that led to the public network when a file was opened must not
-//! lead into the reader's own network later, while the file is open: its DNS server could then send a
-//! redirect, or the next request, to any service there.
+//! Cache of the addresses of hosts, against DNS rebinding. A host name that had a public address when a file
+//! was opened must not lead into the reader's own network later, while the file is open: otherwise the host's
+//! DNS server could direct a redirect, or the next request, to any service there.
 //!
-//! **Rule.** Addresses of the first lookup may be connected, and public ones of later lookups. Once a public
-//! address has answered, only public ones may be. If a later lookup yields none that may be connected, the
-//! remembered ones are.
+//! **Rule.** Connections are allowed to the addresses of the first lookup, and to public addresses of later
+//! ones. Once a public address has answered, they are allowed to public addresses only. If a later lookup
+//! returns no allowed address, the cached ones are used.
 
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use std::collections::HashMap;
@@ -12,10 +12,10 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use url::{Host as UrlHost, Url};
 
-/// Number of hosts from which on those without open files are forgotten.
-const KEPT: usize = 64;
+/// Number of cached hosts from which on those without open files are evicted.
+const MAX_HOSTS: usize = 64;
 
-/// A host by its name. Its memory needs no lock, which a fork could leave locked.
+/// Cached addresses of a host name. They need no lock, which a fork could leave locked.
 #[derive(Debug, Default)]
 pub(super) struct Host {
     /// The addresses of the first lookup.
@@ -30,7 +30,7 @@ impl Host {
         self.answered.get_or_init(|| (by, is_elsewhere(by)));
     }
 
-    /// Returns the addresses to connect of those that a lookup yielded.
+    /// Returns the addresses to connect to, given those that a lookup returned.
     fn choose(&self, found: Vec<IpAddr>) -> Vec<IpAddr> {
         let first = self.first.get_or_init(|| found.clone());
         let answered = self.answered.get();
@@ -56,22 +56,22 @@ impl Host {
 pub(super) struct Hosts(Mutex<HashMap<String, Weak<Host>>>);
 
 impl Hosts {
-    /// Returns the host of that name, which is remembered as long as the result lives. If it is not known
-    /// yet, as in a child process, `before` is used.
+    /// Returns the host of a name, which stays cached as long as the result lives. If it is not cached yet,
+    /// as in a forked child, `before` is added.
     fn keep(&self, name: &str, before: Option<&Arc<Host>>) -> Arc<Host> {
         let mut hosts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(host) = hosts.get(name).and_then(Weak::upgrade) {
             return host;
         }
         let host = before.map_or_else(Arc::default, Arc::clone);
-        if hosts.len() >= KEPT {
+        if hosts.len() >= MAX_HOSTS {
             hosts.retain(|_, host| host.strong_count() > 0);
         }
         hosts.insert(name.to_owned(), Arc::downgrade(&host));
         host
     }
 
-    /// Returns the host of a URL; `None` if it is given by its address.
+    /// Returns the host of a URL; `None` if the URL contains an address instead of a name.
     pub(super) fn of(&self, url: &Url) -> Option<Arc<Host>> {
         name(url).map(|name| self.keep(name, None))
     }
@@ -90,26 +90,27 @@ fn name(url: &Url) -> Option<&str> {
 
 /// The host of an open file.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct FileHost {
     name: String,
     host: OnceLock<Arc<Host>>,
 }
 
-impl Held {
-    /// Returns `None` if the URL gives an address.
+impl FileHost {
+    /// Returns the host of a URL; `None` if the URL contains an address instead of a name.
     pub(super) fn of(url: &str) -> Option<Self> {
         let url = Url::parse(url).ok()?;
         name(&url).map(|name| Self { name: name.to_owned(), host: OnceLock::new() })
     }
 
-    /// Remembers the host from now on. Called before each request: the process may be a new one.
+    /// Caches the host from now on. Called before each request, because the process may be a forked child.
     pub(super) fn keep(&self, hosts: &Hosts) {
         let host = hosts.keep(&self.name, self.host.get());
         self.host.get_or_init(|| host);
     }
 }
 
-/// DNS resolver that remembers the hosts of open files. Other names, as of a proxy, are looked up as usual.
+/// DNS resolver that applies the rule to the hosts of open files. Other names, such as a proxy's, are looked
+/// up as usual.
 #[derive(Debug)]
 pub(super) struct Remembering(pub(super) Arc<Hosts>);
 
@@ -218,8 +219,8 @@ pub(super) mod tests {
     #[test]
     fn hosts_are_remembered_as_long_as_their_files_are_open() {
         let hosts = Hosts::default();
-        let one = Held::of("http://a.test:80/x").unwrap();
-        assert!(Held::of("http://127.0.0.1/x").is_none() && Held::of("http://[::1]/x").is_none());
+        let one = FileHost::of("http://a.test:80/x").unwrap();
+        assert!(FileHost::of("http://127.0.0.1/x").is_none() && FileHost::of("http://[::1]/x").is_none());
         one.keep(&hosts);
         let host = hosts.known("a.test").unwrap();
         host.answered("8.8.8.8".parse().unwrap());
@@ -230,9 +231,9 @@ pub(super) mod tests {
         assert!(child.known("a.test").unwrap().answered.get().is_some());
         drop(one);
         assert!(hosts.known("a.test").is_none());
-        for number in 0..2 * KEPT {
+        for number in 0..2 * MAX_HOSTS {
             drop(hosts.keep(&number.to_string(), None));
         }
-        assert!(hosts.0.lock().unwrap().len() <= KEPT);
+        assert!(hosts.0.lock().unwrap().len() <= MAX_HOSTS);
     }
 }

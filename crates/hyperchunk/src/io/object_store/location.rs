@@ -19,7 +19,7 @@ pub(super) struct Location {
     pub(super) kind: Kind,
     /// The bucket or container; the scheme, host and port of a web server.
     pub(super) container: String,
-    /// The account, if the URL of an object in Azure names it.
+    /// The account, if the URL of an object in Azure contains it.
     pub(super) account: Option<String>,
     /// The raw key in the bucket; the percent-encoded path on a web server.
     pub(super) key: String,
@@ -38,7 +38,7 @@ impl Location {
         if location.kind != Kind::Http && (location.key.is_empty() || location.key.ends_with('/')) {
             let scheme = url.split("://").next().unwrap_or_default();
             return Err(Error::invalid(format!(
-                "`{url}` names no object: {scheme}://BUCKET/KEY is what it should look like"
+                "`{url}` contains no object: expected {scheme}://BUCKET/KEY"
             )));
         }
         Ok(location)
@@ -54,7 +54,7 @@ impl Location {
             "http" | "https" => return Self::parse_http(url),
             other => {
                 let message = format!(
-                    "URLs that start with `{other}://` are not known; s3, gs, az, abfs, http, https and file are"
+                    "unknown URL scheme `{other}://`: expected s3, gs, az, abfs, http, https or file"
                 );
                 return Err(Error::invalid(message));
             }
@@ -69,12 +69,12 @@ impl Location {
         };
         if !container.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-$".contains(&byte)) {
             return Err(Error::invalid(format!(
-                "no bucket has such a name: {scheme}://BUCKET/KEY is what a URL looks like; credentials are options"
+                "invalid bucket name: expected {scheme}://BUCKET/KEY; give credentials as options"
             )));
         }
         if container.is_empty() {
             return Err(Error::invalid(format!(
-                "`{url}` names no bucket: {scheme}://BUCKET/KEY is what it should look like"
+                "`{url}` contains no bucket: expected {scheme}://BUCKET/KEY"
             )));
         }
         let (container, key) = (container.to_owned(), key.to_owned());
@@ -123,28 +123,29 @@ impl Location {
     /// Resolves a name relative to this object; never into another bucket or server.
     pub(super) fn sibling(&self, name: &str) -> Result<Self> {
         let refuse = |why: &str| {
-            Err(Error::invalid(format!("it leads to the file `{name}`, {why}")).file(self.shown()))
+            Err(Error::invalid(format!("cannot open the file `{name}` that it names: it is {why}"))
+                .file(self.shown()))
         };
         let drive = name.as_bytes().get(1) == Some(&b':');
         if name.starts_with(['/', '\\']) || drive {
-            return refuse("an absolute path of some machine, and this file is in an object store");
+            return refuse("an absolute path, and this file is in an object store");
         }
         if name.contains("://") {
-            return refuse("a URL, which only paths relative to this file may be");
+            return refuse("a URL, and only paths relative to this file are allowed");
         }
         let mut parts: Vec<String> = self.key.split('/').map(str::to_owned).collect();
         parts.pop();
         for part in name.split('/') {
             match part {
                 "" | "." => {}
-                ".." if parts.pop().is_none() => return refuse("which is outside the bucket"),
+                ".." if parts.pop().is_none() => return refuse("outside the bucket"),
                 ".." => {}
                 part if self.kind == Kind::Http => parts.push(percent::encode(part)),
                 part => parts.push(part.to_owned()),
             }
         }
         if parts.is_empty() {
-            return refuse("which is no object");
+            return refuse("not an object");
         }
         Ok(Self { key: parts.join("/"), ..self.clone() })
     }
@@ -219,7 +220,10 @@ mod tests {
                 ("g.h5", "s3://b/d/g.h5"),
                 ("./e/g.h5", "s3://b/d/e/g.h5"),
                 ("../g.h5", "s3://b/g.h5"),
-                ("../../g.h5", "error: it leads to the file `../../g.h5`, which is outside the bucket"),
+                (
+                    "../../g.h5",
+                    "error: cannot open the file `../../g.h5` that it names: it is outside the bucket",
+                ),
                 ("/etc/passwd", "error"),
                 ("C:\\x.h5", "error"),
                 ("s3://other/x", "error"),

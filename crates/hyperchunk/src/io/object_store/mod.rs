@@ -1,7 +1,7 @@
 //! Files in object stores and on web servers.
 //!
-//! `object_store` signs requests and knows the stores. This module decides which ranges to request, when to
-//! retry, and whether the answer matches the request.
+//! The crate `object_store` signs requests and knows the stores' protocols. This module decides which ranges
+//! to request and when to retry, and checks that the response matches the request.
 
 mod buffers;
 mod cost;
@@ -30,7 +30,7 @@ use buffers::Buffers;
 use bytes::Bytes;
 use fetch::ObjectRange;
 use head::Head;
-use hosts::Held;
+use hosts::FileHost;
 use location::{Kind, Location};
 pub(super) use objects::{abort_upload, delete, list, put, put_new};
 use process::Process;
@@ -55,8 +55,8 @@ struct ObjectSource {
     options: Arc<RemoteOptions>,
     tally: Arc<Tally>,
     version: Arc<Version>,
-    /// The server's name, whose addresses are remembered.
-    host: Option<Held>,
+    /// The web server's host name, whose addresses stay cached while this lives.
+    host: Option<FileHost>,
     head: Head,
     /// True if the version comes from an index.
     known: bool,
@@ -65,7 +65,7 @@ struct ObjectSource {
 /// Opens an object by its URL, with a request for its first bytes.
 ///
 /// # Errors
-/// Invalid for a URL or settings that make no sense; NotFound; Io from the network or the store.
+/// Invalid for an invalid URL or settings; NotFound; Io from the network or the store.
 pub(super) fn open(url: &str, options: &RemoteOptions) -> Result<Arc<dyn Source>> {
     let location = Location::parse(url)?;
     open_location(location, Arc::new(options.clone()))
@@ -74,7 +74,7 @@ pub(super) fn open(url: &str, options: &RemoteOptions) -> Result<Arc<dyn Source>
 /// Opens an object of known size and ETag by its URL, without a request.
 ///
 /// # Errors
-/// Invalid for a URL or settings that make no sense.
+/// Invalid for an invalid URL or settings.
 #[expect(clippy::unnecessary_wraps, reason = "without object stores there is none")]
 pub(super) fn open_known(
     url: &str,
@@ -166,11 +166,11 @@ impl ObjectSource {
         })
     }
 
-    /// Returns the error of a request, with the file's name.
+    /// Adds the file's name to the error of a request.
     fn named(&self, error: Error) -> Error {
         let error = match error.kind() {
             ErrorKind::Changed if self.known => {
-                let message = "the object is not the version that the index is of: make the index again";
+                let message = "the object is not the version that the index describes: make the index again";
                 Error::new(ErrorKind::Changed, message)
             }
             _ => error,
@@ -178,7 +178,8 @@ impl ObjectSource {
         error.file(&self.shown)
     }
 
-    /// Lists the ranges that need a request, and those that came with the opening, or still arrive.
+    /// Sorts ranges into those that need a request, and those in the object's head: the bytes that are
+    /// fetched by the request that opens it, some of which may still be arriving.
     fn sort(&self, object: usize, ranges: &[Range<u64>], sorted: &mut Sorted) -> Result<()> {
         let (size, length) = (self.version.size, self.head.length());
         let mut is_used = ranges.is_empty();
@@ -215,34 +216,34 @@ impl ObjectSource {
     }
 }
 
-/// Ranges of objects, by where they come from.
+/// Ranges of objects, by the request that fetches them.
 #[derive(Default)]
 struct Sorted {
-    /// Those in the objects' heads.
+    /// Ranges in the objects' heads.
     near: Vec<ObjectRange>,
-    /// Those that need a request, without their parts in the heads.
+    /// Ranges that need a request, without their parts in the heads.
     far: Vec<ObjectRange>,
-    /// Parts in the heads, by object and place.
+    /// The parts in the heads of such ranges, by object and index.
     fronts: HashMap<(usize, usize), Range<u64>>,
 }
 
 /// Fetches ranges of many objects under one budget of requests and bytes, which is the first object's. `land` gets the
-/// number of the object, the range's place in its list, and the bytes.
+/// number of the object, the range's index in its list, and the bytes.
 ///
 /// # Errors
-/// As [`Remote::fetch`]; they name the object.
+/// As [`Remote::fetch`], with the name of the object.
 pub(super) fn fetch_many(
     wanted: &[(&dyn Remote, &[Range<u64>])],
     land: &mut dyn FnMut(usize, usize, Bytes) -> Result<()>,
 ) -> Result<()> {
     let objects: Option<Vec<&ObjectSource>> =
         wanted.iter().map(|(remote, _)| remote.as_any()?.downcast_ref::<ObjectSource>()).collect();
-    let objects = objects.ok_or_else(|| Error::invalid("a source that is no object of a store"))?;
+    let objects = objects.ok_or_else(|| Error::invalid("a source is not an object of a store"))?;
     let mut sorted = Sorted::default();
     for (number, (object, (_, ranges))) in objects.iter().zip(wanted).enumerate() {
         object.sort(number, ranges, &mut sorted).map_err(|error| object.named(error))?;
     }
-    // Pieces that do not arrive, because the request of the opening failed.
+    // Ranges that will not arrive, because the opening request failed after the object was opened.
     let mut missing = Vec::new();
     request(&objects, sorted.far, &mut |object, place, far| {
         let front = sorted.fronts.get(&(object, place)).zip(objects.get(object));
@@ -281,7 +282,7 @@ fn request(
             object.tally.counters.rounds.fetch_add(1, Ordering::Relaxed);
         }
     }
-    // Regions that were known before are not the reason of an error.
+    // A region that was already known is not the cause of an error.
     let mut known: Vec<bool> = objects.iter().map(|object| object.tally.region.get().is_some()).collect();
     while !left.is_empty() {
         let process = Process::get()?;
@@ -295,7 +296,7 @@ fn request(
             landed.insert((piece.object, piece.place));
             land(piece.object, piece.place, bytes)
         });
-        let Err(fetch::Failed { object: number, error }) = fetched else { return Ok(()) };
+        let Err(fetch::FetchError { object: number, error }) = fetched else { return Ok(()) };
         let failed = number.and_then(|number| Some((objects.get(number)?, known.get_mut(number)?)));
         let Some((object, was_known)) = failed else { return Err(error) };
         match object.tally.region.get() {
@@ -307,9 +308,9 @@ fn request(
     Ok(())
 }
 
-/// Returns the host of a web server.
-fn host(location: &Location) -> Option<Held> {
-    if location.kind == Kind::Http { Held::of(&location.container) } else { None }
+/// Returns the host of an object on a web server.
+fn host(location: &Location) -> Option<FileHost> {
+    if location.kind == Kind::Http { FileHost::of(&location.container) } else { None }
 }
 
 /// Runs `run`, and once more if the store reports for the first time that the bucket is in another region.
@@ -337,7 +338,7 @@ fn identity(location: &Location, connection: &Connection, version: &Version) -> 
     let mark = match (&version.etag, &version.modified) {
         (Some(etag), _) => format!("etag {etag}"),
         (None, Some(modified)) => format!("of {modified}"),
-        // Versions cannot be told apart, so each opening gets an identity of its own.
+        // Versions cannot be distinguished, so each opening gets its own identity.
         (None, None) => format!("opened {} {}", std::process::id(), OPENED.fetch_add(1, Ordering::Relaxed)),
     };
     format!("{} {endpoint} {mark} size {}", location.shown(), version.size)

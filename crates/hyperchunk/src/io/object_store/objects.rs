@@ -1,4 +1,4 @@
-//! Objects written in one request, listed and deleted: a substitute for folders.
+//! Objects that are written in one request, listed and deleted, as a substitute for a folder of files.
 
 use super::failure::Failure;
 use super::fetch;
@@ -33,7 +33,7 @@ where
 {
     let asked = || {
         if location.kind == Kind::Http {
-            return Err(Error::unsupported("web servers are read, not written to"));
+            return Err(Error::unsupported("cannot write to or list a web server"));
         }
         let settings = Settings::new(location, &options.store, std::env::vars())?;
         let connection = Arc::new(connection(location, options, settings));
@@ -50,7 +50,7 @@ where
 /// Lists the objects directly below a name, or in a bucket, if the URL has no key.
 ///
 /// # Errors
-/// Invalid for a URL or settings that make no sense; Unsupported for web servers; Io.
+/// Invalid for an invalid URL or settings; Unsupported for web servers; Io.
 pub(in crate::io) fn list(url: &str, options: &RemoteOptions) -> Result<Vec<Listed>> {
     let found = ask_at(&Location::parse_folder(url)?, options, |to| async move {
         let to = to.listing();
@@ -98,11 +98,11 @@ pub(in crate::io) fn put_new(url: &str, options: &RemoteOptions, bytes: Vec<u8>)
                     Err(failed) => failed,
                 };
                 match seen.status {
-                    // An attempt whose answer was lost may have been the one that succeeded.
+                    // An earlier attempt may have succeeded, with a response that was lost.
                     Some(304 | 412) => return Ok(if repeated > 0 { Made::Unsure } else { Made::There }),
                     Some(400 | 405 | 501) if !matches!(failure, Failure::Passing { .. }) => {
-                        let message = "the store does not write an object on condition that there is none \
-                                       (If-None-Match), so nobody can commit there";
+                        let message = "the store does not support conditional writes of new objects (If-None-Match), \
+                                       so commits are not possible there";
                         return Err(Error::unsupported(message));
                     }
                     _ => to.next_attempt(failure, started, Duration::ZERO, &mut repeated).await?,

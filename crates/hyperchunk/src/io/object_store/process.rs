@@ -1,6 +1,7 @@
 //! State shared by all files of a process: runtime, connections and the bound on requests in flight.
 //!
-//! None of it survives a fork: the child has no threads. It makes its own state at its first read.
+//! This state does not survive a fork, because the child has no threads. The child creates its own at its
+//! first read.
 
 use super::hosts::Hosts;
 use super::location::Kind;
@@ -13,10 +14,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Semaphore;
 
-/// Maximum number of cached stores and clients; beyond it, unused ones are dropped.
-const KEPT: usize = 64;
-/// Total weight of all requests in flight.
-const WEIGHT: u32 = 1 << 16;
+/// Number of cached stores, clients and regions from which on unused ones, or all, are evicted.
+const MAX_CACHED: usize = 64;
+/// Maximum total weight of all requests in flight.
+const MAX_WEIGHT: u32 = 1 << 16;
 
 /// State shared by all files of one process.
 pub(super) struct Process {
@@ -48,7 +49,7 @@ impl Process {
             .map_err(|error| Error::new(ErrorKind::Io, format!("cannot start threads: {error}")))?;
         Ok(Self {
             runtime,
-            gate: Arc::new(Semaphore::new(WEIGHT as usize)),
+            gate: Arc::new(Semaphore::new(MAX_WEIGHT as usize)),
             stores: Mutex::default(),
             clients: Mutex::default(),
             regions: Mutex::default(),
@@ -59,8 +60,8 @@ impl Process {
     /// Waits until one more request may be in flight: 256 for all files together, or one file's limit if
     /// that is larger.
     pub(super) async fn enter(&self, concurrency: usize) -> impl Drop + use<> {
-        let share = u32::try_from(concurrency.max(256)).unwrap_or(WEIGHT);
-        let permit = Arc::clone(&self.gate).acquire_many_owned((WEIGHT / share).max(1)).await;
+        let share = u32::try_from(concurrency.max(256)).unwrap_or(MAX_WEIGHT);
+        let permit = Arc::clone(&self.gate).acquire_many_owned((MAX_WEIGHT / share).max(1)).await;
         Held(permit.ok())
     }
 
@@ -69,12 +70,12 @@ impl Process {
         &self.hosts
     }
 
-    /// Records that a bucket is in another region; `false` if it is the region already used.
+    /// Records that a bucket is in another region. Returns false if this region is already used.
     pub(super) fn moved(&self, connection: &Arc<Connection>, region: &str) -> bool {
         let moved = connection.kind == Kind::S3 && connection.settings.get("aws_region") != Some(region);
         if moved {
             let mut regions = self.regions.lock().unwrap_or_else(PoisonError::into_inner);
-            if regions.len() >= KEPT {
+            if regions.len() >= MAX_CACHED {
                 regions.clear();
             }
             regions.insert(Arc::clone(connection), region.to_owned());
@@ -95,7 +96,7 @@ impl Process {
         if let Some(store) = stores.get(connection) {
             return Ok(Arc::clone(store));
         }
-        if stores.len() >= KEPT {
+        if stores.len() >= MAX_CACHED {
             stores.retain(|_, store| Arc::strong_count(store) > 1);
         }
         let store = Arc::new(Store::new(connection)?);
@@ -103,7 +104,8 @@ impl Process {
         Ok(store)
     }
 
-    /// Returns the client with these settings; it holds the connections to all servers reached with them.
+    /// Returns the client with these settings, which has the connections to all servers that are reached with
+    /// them.
     pub(super) fn client(
         &self,
         settings: String,
@@ -113,7 +115,7 @@ impl Process {
         if let Some(client) = clients.get(&settings) {
             return Ok(client.clone());
         }
-        if clients.len() >= KEPT {
+        if clients.len() >= MAX_CACHED {
             clients.clear();
         }
         let client = make()?;
@@ -122,7 +124,7 @@ impl Process {
     }
 }
 
-/// A request's share of the weight in flight.
+/// A request's share of the maximum weight.
 struct Held(Option<tokio::sync::OwnedSemaphorePermit>);
 
 impl Drop for Held {

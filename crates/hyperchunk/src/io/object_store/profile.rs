@@ -11,10 +11,10 @@ use std::path::PathBuf;
 /// A profile's settings, by `object_store`'s names; `None` if no file has the profile.
 type Profile = Option<BTreeMap<String, String>>;
 
-/// Reads the named profile; without a name the one of the environment, or `default`.
+/// Reads the named profile; without a name the one in the environment variable `AWS_PROFILE`, or `default`.
 ///
 /// # Errors
-/// If a requested profile does not exist or has no keys.
+/// Invalid if a requested profile does not exist.
 pub(super) fn load(name: Option<&str>, environment: &BTreeMap<String, String>) -> Result<Profile> {
     let home = ["HOME", "USERPROFILE"].iter().find_map(|name| environment.get(*name)).map(PathBuf::from);
     let read = |variable: &str, file: &str| {
@@ -30,7 +30,7 @@ pub(super) fn load(name: Option<&str>, environment: &BTreeMap<String, String>) -
     let found = parse(&credentials, &config, wanted.unwrap_or("default"));
     match (wanted, found) {
         (Some(wanted), None) => {
-            Err(Error::invalid(format!("there is no profile `{wanted}` in the configuration of AWS")))
+            Err(Error::invalid(format!("there is no profile `{wanted}` in AWS's configuration files")))
         }
         (_, found) => Ok(found),
     }
@@ -51,8 +51,8 @@ fn parse(credentials: &str, config: &str, name: &str) -> Profile {
                 known |= inside;
                 continue;
             }
-            // Indented lines belong to the setting above, such as `s3 =`; none of the settings read here
-            // has any.
+            // Indented lines belong to the setting above, such as `s3 =`. None of the settings that are read
+            // here has such lines.
             if !inside || line.starts_with([' ', '\t', '#', ';']) {
                 continue;
             }

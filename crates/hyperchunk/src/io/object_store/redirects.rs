@@ -1,8 +1,8 @@
 //! Policy for redirects of web servers.
 //!
-//! A server that serves a file must not probe the reader's network: through a redirect, the reader would
-//! send a request to a cloud machine's metadata service, or to a service of its own machine, which only it
-//! can reach.
+//! A server must not be able to reach the reader's network through the reader: a redirect could make the
+//! reader send a request to a cloud machine's metadata service, or to a service on its own machine, which the
+//! server cannot reach itself.
 
 use super::hosts::{addresses, is_elsewhere, look_up};
 use reqwest::dns::{Name, Resolve, Resolving};
@@ -14,20 +14,20 @@ use url::{Host, Url};
 pub(super) const MAX_REDIRECTS: usize = 10;
 /// The option's name.
 pub(super) const OPTION: &str = "redirects";
-/// The setting of a file that another file names, as a collection does: the URL of that one. A request for it counts
-/// as a redirect from there, and gets no credentials.
+/// Setting for a file that another file, such as a collection, names: the URL of that other file. A request
+/// for the named file counts as a redirect from there, and gets no credentials.
 pub(crate) const NAMED_BY: &str = "named_by";
 
-/// Redirects that are followed.
+/// Policy for redirects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Redirects {
-    /// None.
+    /// Follows none.
     Never,
-    /// Redirects within the server: same scheme, host and port.
+    /// Follows redirects within the server: same scheme, host and port.
     SameOrigin,
-    /// Redirects within the server or to a public address.
+    /// Follows redirects within the server or to a public address.
     Public,
-    /// All.
+    /// Follows all.
     Any,
 }
 
@@ -47,10 +47,10 @@ impl Redirects {
     /// Checks a redirect by its URLs alone; [`PublicOnly`] checks the addresses of host names.
     pub(super) fn check(self, from: &Url, to: &Url) -> Result<(), Refused> {
         if !matches!(to.scheme(), "http" | "https") {
-            return Err(Refused::round(&format!("one to a URL of the scheme `{}`", to.scheme())));
+            return Err(Refused::invalid(&format!("one to a URL of the scheme `{}`", to.scheme())));
         }
         if from.scheme() == "https" && to.scheme() == "http" && self != Self::Any {
-            return Err(Refused::elsewhere("from https to http".into()));
+            return Err(Refused::forbidden("from https to http".into()));
         }
         let same = from.origin() == to.origin();
         match self {
@@ -60,10 +60,10 @@ impl Redirects {
                 Some(Host::Ipv4(address)) => public(address.into()),
                 Some(Host::Ipv6(address)) => public(address.into()),
                 Some(Host::Domain(_)) => Ok(()),
-                None => Err(Refused::elsewhere("to a URL without a host".into())),
+                None => Err(Refused::forbidden("to a URL without a host".into())),
             },
             Self::Never | Self::SameOrigin => {
-                Err(Refused::elsewhere(format!("to {}", to.origin().ascii_serialization())))
+                Err(Refused::forbidden(format!("to {}", to.origin().ascii_serialization())))
             }
         }
     }
@@ -74,7 +74,7 @@ fn public(address: IpAddr) -> Result<(), Refused> {
         return Ok(());
     }
     let what = if hyperchunk_net::is_public(address) { "this machine" } else { "no public address" };
-    Err(Refused::elsewhere(format!("to {address}, which is {what}")))
+    Err(Refused::forbidden(format!("to {address}, which is {what}")))
 }
 
 /// Reason why a redirect is not followed.
@@ -89,8 +89,8 @@ pub(super) struct Refused {
 }
 
 impl Refused {
-    /// A redirect to a place that the policy forbids.
-    fn elsewhere(got: String) -> Self {
+    /// Creates the refusal of a redirect that the policy forbids.
+    fn forbidden(got: String) -> Self {
         Self {
             expected: "one to the same server or to a public address",
             got: format!("one {got}"),
@@ -99,17 +99,17 @@ impl Refused {
         }
     }
 
-    /// A redirect that is invalid under any policy.
-    pub(super) fn round(got: &str) -> Self {
+    /// Creates the refusal of a redirect that is invalid under any policy.
+    pub(super) fn invalid(got: &str) -> Self {
         Self { expected: "one that leads to the file", got: got.to_owned(), optional: false, named: false }
     }
 
-    /// Returns the refusal of a file that another file names.
+    /// Marks the refusal as one of a file that another file names.
     pub(super) fn by_name(self) -> Self {
         Self { named: true, ..self }
     }
 
-    /// A redirect of an object store to another server.
+    /// Creates the refusal of a redirect of an object store to another server.
     pub(super) fn by_store(to: &str) -> Self {
         let got = format!("one to {to}; give its endpoint or region as an option if that is right");
         Self { expected: "one to the same server, from an object store", got, optional: false, named: false }
@@ -131,7 +131,7 @@ impl fmt::Display for Refused {
 
 impl std::error::Error for Refused {}
 
-/// DNS resolver that fails if a name has an address that is not public, or is this machine's.
+/// DNS resolver that fails if a name has an address that is not public, or that is this machine's.
 #[derive(Debug)]
 pub(super) struct PublicOnly;
 

@@ -1,4 +1,4 @@
-//! A single request, retried until it succeeds or fails for good.
+//! A single request, retried until it succeeds or fails permanently.
 
 use super::buffers::Buffers;
 use super::failure::{self, Failure};
@@ -21,11 +21,11 @@ use tokio::time::timeout;
 
 /// Pause before the first retry; it doubles with each one.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
-/// Maximum pause, unless the server asks for more.
+/// Maximum pause, unless the server requests a longer one.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
-/// Minimum speed of a body in bytes per second; a body slower than this, after the time-out of an attempt,
+/// Minimum speed of a body in bytes per second. A body that is slower, apart from the time-out of an attempt,
 /// counts as stalled.
-const SLOWEST: f64 = 32e3;
+const MIN_BYTES_PER_SECOND: f64 = 32e3;
 
 /// Context that all requests for one object share. Cheap to clone.
 #[derive(Clone)]
@@ -34,11 +34,11 @@ pub(super) struct Target {
     pub(super) path: Path,
     pub(super) options: Arc<RemoteOptions>,
     pub(super) tally: Arc<Tally>,
-    /// The version that was opened; `None` while opening.
+    /// The version that was opened; `None` for the opening request.
     pub(super) version: Option<Arc<Version>>,
     /// Buffers for the bodies.
     pub(super) buffers: Arc<Buffers>,
-    /// Receives the body of an opening request while it arrives.
+    /// Receiver of the body of an opening request while it arrives.
     pub(super) arriving: Option<Arc<Arriving>>,
 }
 
@@ -51,7 +51,8 @@ pub(super) struct Version {
 }
 
 impl Target {
-    /// Gets a range. On opening, the object may be smaller than the range, and the whole object may come.
+    /// Fetches a range. The response to an opening request may be shorter, if the object is smaller than the
+    /// range, and may be the whole object.
     pub(super) async fn get(&self, process: &Process, range: Range<u64>) -> Result<Bytes> {
         let started = Instant::now();
         let mut repeated = 0;
@@ -78,7 +79,7 @@ impl Target {
         }
     }
 
-    /// Returns whether this was an opening request whose opener has continued.
+    /// Returns whether this is an opening request whose opener has continued.
     fn is_answered(&self) -> bool {
         self.arriving.as_ref().is_some_and(|arriving| arriving.is_answered())
     }
@@ -90,7 +91,7 @@ impl Target {
         result.map_err(|failure| failure.unwrap_or_else(|| failure::stalled(self.options.timeout)))
     }
 
-    /// Makes one attempt; the error is `None` if it stalls.
+    /// Makes one attempt. The error is `None` if it stalls.
     async fn exchange(&self, exchange: &Exchange, range: Range<u64>) -> Result<Bytes, Option<Failure>> {
         let patience = self.options.timeout;
         let under_way = self.store.enter();
@@ -100,7 +101,7 @@ impl Target {
         let got = match got {
             Ok(got) => got,
             Err(error) => {
-                // In an empty object, no range can be satisfied.
+                // For an empty object, servers answer that the range cannot be satisfied.
                 if self.version.is_none() && range.start == 0 && is_empty(&seen) {
                     if let Some(arriving) = &self.arriving {
                         let begun = arriving.begin(0, version(&seen, 0));
@@ -109,7 +110,7 @@ impl Target {
                     return Ok(Bytes::new());
                 }
                 if let Some(region) = &seen.region {
-                    // Only the first region is used, when opening.
+                    // Only the first region that the store reports is used, when the object is opened.
                     drop(self.tally.region.set(region.clone()));
                 }
                 if seen.status == Some(206) {
@@ -170,16 +171,16 @@ impl Target {
         }
         if (start, end) != (range.start, range.end) {
             return wrong(format!(
-                "the server answered with bytes {start} to {end} instead of those asked for"
+                "the server answered with bytes {start} to {end} instead of the requested ones"
             ));
         }
         Ok((end - start, size))
     }
 
-    /// Returns the time that some bytes of a body may take: a body that arrives too slowly counts as stalled.
+    /// Returns the time that `bytes` bytes of a body may take. A body that takes longer counts as stalled.
     fn longest(&self, bytes: u64) -> Duration {
         let patience = self.options.timeout;
-        let longest = patience + Duration::from_secs_f64(bytes as f64 / SLOWEST);
+        let longest = patience + Duration::from_secs_f64(bytes as f64 / MIN_BYTES_PER_SECOND);
         longest.min(self.options.retry_timeout.max(patience))
     }
 
@@ -193,7 +194,7 @@ impl Target {
         let bytes = &mut buffer.bytes;
         let mut length = 0;
         let started = Instant::now();
-        // An opener waits for the first bytes only.
+        // While the opener waits for the first bytes, the limit is the one for these.
         let first = self.longest(self.options.first_read.min(expected as u64));
         let all = self.longest(expected as u64);
         loop {

@@ -42,8 +42,9 @@ impl Settings {
         let set_there: BTreeMap<String, String> = set_there.collect();
         let mut own = BTreeMap::new();
         for (name, value) in given {
-            let known = full_name(location.kind, name)
-                .ok_or_else(|| Error::invalid(format!("there is no setting `{name}` for such a store")))?;
+            let known = full_name(location.kind, name).ok_or_else(|| {
+                Error::invalid(format!("there is no setting `{name}` for this kind of store"))
+            })?;
             own.insert(known, value.clone());
         }
         let named = own.remove(PROFILE);
@@ -62,8 +63,8 @@ impl Settings {
         Ok(settings)
     }
 
-    /// Overrides settings with a layer. If the layer sets a part of a group, the old group is dropped: half
-    /// of one key pair and half of another do not work.
+    /// Overrides settings with a layer. If the layer sets a part of a group, the whole old group is removed,
+    /// since half of one key pair and half of another do not work.
     fn lay(&mut self, layer: BTreeMap<String, String>) {
         const KEYS: [&str; 4] =
             ["aws_access_key_id", "aws_secret_access_key", "aws_session_token", "aws_skip_signature"];
@@ -77,7 +78,7 @@ impl Settings {
         self.0.extend(layer);
     }
 
-    /// Checks that endpoints are URLs of servers; one that is given with `http://` allows HTTP.
+    /// Checks that endpoints are URLs of servers. An endpoint with `http://` turns on `allow_http`.
     fn check_endpoints(&mut self, location: &Location) -> Result<()> {
         const ENDPOINTS: [&str; 4] =
             ["aws_endpoint", "aws_endpoint_url_s3", "azure_storage_endpoint", "google_base_url"];
@@ -128,7 +129,7 @@ impl Settings {
 fn from_environment(kind: Kind, name: &str) -> Option<String> {
     let lower = name.to_ascii_lowercase();
     match (kind, lower.as_str()) {
-        // The names that AWS's command line and GDAL use.
+        // Names that AWS's command line and GDAL use.
         (Kind::S3, PROFILE) => None,
         (Kind::S3, "aws_no_sign_request") => Some("aws_skip_signature".into()),
         (Kind::S3, _) if name.starts_with("AWS_") => full_name(kind, &lower),
@@ -204,7 +205,7 @@ mod tests {
         check("gs://b/k", "anon=1", "AWS_REGION=x", "google_skip_signature=1");
         check("az://b/k", "account=a key=k", "", "azure_storage_account_key=k azure_storage_account_name=a");
         check("http://h/k", "token=t", "", "allow_http=true bearer_token=t");
-        check("s3://b/k", "regoin=eu", "", "error: there is no setting `regoin` for such a store");
+        check("s3://b/k", "regoin=eu", "", "error: there is no setting `regoin` for this kind of store");
     }
 
     #[test]

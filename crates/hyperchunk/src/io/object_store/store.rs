@@ -1,4 +1,4 @@
-//! Stores, wrapping `object_store`'s.
+//! Stores: wrappers of `object_store`'s stores.
 
 use super::direct::Direct;
 use super::location::{Kind, Location};
@@ -40,7 +40,8 @@ pub(super) struct Store {
     pub(super) objects: Arc<dyn ObjectStore>,
     /// The store's interface for multipart uploads; web servers have none.
     pub(super) parts: Option<Arc<dyn MultipartStore>>,
-    /// Number of requests in flight, and its maximum, which is the assumed number of open connections.
+    /// Number of requests in flight, and the maximum so far, which is assumed to be the number of open
+    /// connections.
     under_way: AtomicUsize,
     connections: AtomicUsize,
 }
@@ -55,7 +56,7 @@ impl Connection {
     /// Returns the object's path in the store.
     pub(super) fn path(location: &Location) -> Result<Path> {
         match location.kind {
-            // The store's base is the object's whole URL, so that it is sent as given.
+            // The store's base is the object's whole URL, so that the URL is sent unchanged.
             Kind::Http => Ok(Path::ROOT),
             _ => Path::parse(&location.key).map_err(|_| {
                 let message =
@@ -66,7 +67,7 @@ impl Connection {
     }
 }
 
-/// A store through both interfaces.
+/// A store as both of `object_store`'s traits.
 type Both = (Arc<dyn ObjectStore>, Option<Arc<dyn MultipartStore>>);
 
 fn both<S: ObjectStore + MultipartStore>(store: S) -> Both {
@@ -76,7 +77,7 @@ fn both<S: ObjectStore + MultipartStore>(store: S) -> Both {
 
 impl Store {
     pub(super) fn new(connection: &Connection) -> Result<Self> {
-        // Another part of the process may have chosen a provider; any will do.
+        // If another part of the process has chosen a provider, that one is used.
         drop(rustls::crypto::ring::default_provider().install_default());
         let settings = &connection.settings;
         let client = client_options(connection);
@@ -133,7 +134,7 @@ impl Store {
         let (objects, parts) = made.map_err(|error| {
             Error::new(
                 ErrorKind::Io,
-                format!("the store's settings do not fit together: {}", innermost(&error)),
+                format!("the store's settings are not consistent: {}", innermost(&error)),
             )
         })?;
         Ok(Self { objects, parts, under_way: AtomicUsize::new(0), connections: AtomicUsize::new(0) })
@@ -145,7 +146,7 @@ impl Store {
 }
 
 impl UnderWay<'_> {
-    /// Called when the response is there; returns whether it needed a new connection.
+    /// Records that the response has arrived; returns whether the request needed a new connection.
     pub(super) fn connected(&self) -> bool {
         self.store.connections.fetch_max(self.number, Ordering::Relaxed) < self.number
     }
@@ -174,7 +175,7 @@ pub(super) fn innermost(error: &dyn std::error::Error) -> String {
     cause.to_string()
 }
 
-/// Turns off `object_store`'s retries; this crate retries itself.
+/// Returns a configuration without `object_store`'s retries, since this crate retries itself.
 fn no_retry() -> RetryConfig {
     RetryConfig { max_retries: 0, retry_timeout: Duration::from_secs(10), backoff: BackoffConfig::default() }
 }
@@ -183,8 +184,8 @@ fn client_options(connection: &Connection) -> ClientOptions {
     let mut options = ClientOptions::new()
         .with_user_agent(HeaderValue::from_static(USER_AGENT))
         .with_timeout_disabled()
-        // For requests other than objects', such as credentials; requests for objects have a time-out of
-        // their own.
+        // For other requests than for objects, such as for credentials. Requests for objects have their own
+        // time-outs.
         .with_read_timeout(connection.timeout.saturating_add(Duration::from_secs(1)))
         .with_connect_timeout(connection.connect_timeout);
     // Reading the machine's certificates takes 5 ms.
@@ -208,7 +209,7 @@ fn never_encrypted(connection: &Connection) -> bool {
 /// Makes clients and shares them between stores with equal settings.
 struct Connector {
     connection: Connection,
-    /// The settings that tell clients apart.
+    /// The settings by which clients are distinguished.
     settings: String,
 }
 
@@ -232,7 +233,7 @@ impl HttpConnector for Connector {
             Ok(HttpClient::new(Wire(client)))
         };
         match &process {
-            // Clients for credentials differ in their options.
+            // Clients for credentials have other options, which are a part of the key.
             Ok(process) => process.client(format!("{} {options:?}", self.settings), make),
             Err(_) => make(),
         }

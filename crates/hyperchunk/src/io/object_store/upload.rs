@@ -25,15 +25,15 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 /// Bytes per second below which a part counts as stalled, until the network's speed is known.
-const SLOWEST: f64 = 256e3;
-/// A part that takes this many times as long as the one before has stalled.
-const PATIENCE: f64 = 16.0;
+const MIN_BYTES_PER_SECOND: f64 = 256e3;
+/// A part that takes this many times as long as the previous one counts as stalled.
+const STALL_FACTOR: f64 = 16.0;
 /// Time limit for aborting an upload.
-const ABORT: Duration = Duration::from_secs(5);
+const ABORT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time that parts in flight get to end before their upload is aborted.
-const UNDER_WAY: Duration = Duration::from_secs(1);
-/// Pause before a second abort, for parts whose requests were cancelled.
-const AGAIN: Duration = Duration::from_millis(100);
+const GRACE_TIME: Duration = Duration::from_secs(1);
+/// Pause before a second abort, which removes parts whose requests were cancelled but stored afterwards.
+const SECOND_ABORT_PAUSE: Duration = Duration::from_millis(100);
 
 /// An object that is being written.
 pub(super) struct ObjectUpload {
@@ -41,7 +41,7 @@ pub(super) struct ObjectUpload {
     id: MultipartId,
     replace: bool,
     parts: Arc<Mutex<BTreeMap<usize, PartId>>>,
-    /// Tasks of the parts in flight. (Dropping the handles does not stop them.)
+    /// Tasks of the parts in flight. Dropping the handles does not stop them.
     tasks: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -55,7 +55,7 @@ pub(super) struct To {
     pub(super) path: Path,
     options: Arc<RemoteOptions>,
     tally: Arc<Tally>,
-    /// The bytes per second of the last part; 0 before.
+    /// The bytes per second of the last part; 0 before there was one.
     speed: Arc<AtomicU64>,
     /// True if the requests list the objects below the name.
     lists: bool,
@@ -64,8 +64,8 @@ pub(super) struct To {
 /// Starts an upload.
 ///
 /// # Errors
-/// Invalid for a URL or settings that make no sense; Unsupported for web servers; NotFound if there is no
-/// such bucket; Io.
+/// Invalid for an invalid URL or settings; Unsupported for web servers; NotFound if there is no such bucket;
+/// Io.
 pub(in crate::io) fn start_upload(
     url: &str,
     options: &RemoteOptions,
@@ -106,7 +106,7 @@ impl To {
         tally: &Arc<Tally>,
     ) -> Result<Self> {
         let Some(multipart) = store.parts.clone() else {
-            return Err(Error::unsupported("web servers are read, not written to"));
+            return Err(Error::unsupported("cannot write to a web server"));
         };
         Ok(Self {
             shown: location.shown().into(),
@@ -126,13 +126,14 @@ impl To {
         Self { lists: true, ..self }
     }
 
-    /// Makes a request and retries it until it succeeds or fails for good. `bytes` is the size of its body.
+    /// Sends a request and retries it until it succeeds or fails permanently. `bytes` is the size of its
+    /// body.
     pub(super) async fn repeat<T, F>(&self, bytes: usize, request: impl Fn() -> F) -> Result<T>
     where
         F: Future<Output = object_store::Result<T>>,
     {
         let (started, mut repeated) = (Instant::now(), 0);
-        let slowest = Duration::from_secs_f64(bytes as f64 / SLOWEST);
+        let slowest = Duration::from_secs_f64(bytes as f64 / MIN_BYTES_PER_SECOND);
         loop {
             let failure = match self.attempt(bytes, repeated, &request).await {
                 Ok(made) => return Ok(made),
@@ -142,7 +143,10 @@ impl To {
         }
     }
 
-    /// Waits before the next attempt; an error if there should be none.
+    /// Waits before the next attempt.
+    ///
+    /// # Errors
+    /// The failure, if it is permanent or was retried often enough.
     pub(super) async fn next_attempt(
         &self,
         failure: Failure,
@@ -195,7 +199,7 @@ impl To {
             }
             Ok(Err(error)) => {
                 if let Some(region) = &seen.region {
-                    // Only the first region is used, when the upload starts.
+                    // Only the first region that the store reports is used, when the upload starts.
                     drop(self.tally.region.set(region.clone()));
                 }
                 Err((failure::write_failure(&error, &seen), seen))
@@ -207,8 +211,8 @@ impl To {
     /// Returns the time limit of an attempt. It grows with each retry, in case the network has become slow.
     fn patience(&self, bytes: usize, repeated: u32) -> Duration {
         let speed = match self.speed.load(Ordering::Relaxed) {
-            0 => SLOWEST,
-            speed => (speed as f64 / PATIENCE).max(SLOWEST / 16.0),
+            0 => MIN_BYTES_PER_SECOND,
+            speed => (speed as f64 / STALL_FACTOR).max(MIN_BYTES_PER_SECOND / 16.0),
         };
         let body = Duration::from_secs_f64(bytes as f64 / speed);
         self.options.timeout + body.saturating_mul(1 << repeated.min(6))
@@ -238,7 +242,7 @@ impl To {
                 Ok(result) => break result.e_tag,
                 Err(failed) => failed,
             };
-            // An attempt whose answer was lost may have been the one that succeeded.
+            // An earlier attempt may have succeeded, with a response that was lost.
             if repeated > 0
                 && matches!(seen.status, Some(404 | 400))
                 && let Some((now, etag)) = self.head().await
@@ -260,7 +264,7 @@ impl To {
     }
 }
 
-/// Reports how a part ended, even if the task that sends it is aborted.
+/// Reports the result of sending a part, even if the task that sends it is aborted.
 struct Tell(Option<Done>);
 
 impl Tell {
@@ -273,7 +277,7 @@ impl Tell {
 
 impl Drop for Tell {
     fn drop(&mut self) {
-        self.tell(Err(Error::new(ErrorKind::Io, "the upload was torn down")));
+        self.tell(Err(Error::new(ErrorKind::Io, "the upload was cancelled")));
     }
 }
 
@@ -293,7 +297,7 @@ impl Upload for ObjectUpload {
                 to.tally.counters.bytes.fetch_add(length as u64, Ordering::Relaxed);
                 parts.lock().unwrap_or_else(PoisonError::into_inner).insert(number, part);
             });
-            // Frees its memory before the next part allocates some.
+            // Frees the part's memory before the next part allocates some.
             drop(payload);
             tell.tell(sent.map_err(|error| error.file(&to.shown)));
         });
@@ -305,7 +309,7 @@ impl Upload for ObjectUpload {
     fn complete(&self, parts: usize, size: u64) -> Result<Stored> {
         let sent = std::mem::take(&mut *self.parts.lock().unwrap_or_else(PoisonError::into_inner));
         if !sent.keys().copied().eq(0..parts) {
-            return Err(Error::invalid(format!("{} parts of {parts} were sent", sent.len())));
+            return Err(Error::invalid(format!("only {} of {parts} parts were sent", sent.len())));
         }
         let (to, id, replace) = (self.to.clone(), self.id.clone(), self.replace);
         let sent = sent.into_values().collect();
@@ -325,7 +329,7 @@ impl Upload for ObjectUpload {
         process.runtime.spawn(async move {
             // A part that has ended is deleted with its upload; one whose request is cancelled may still
             // be stored afterwards.
-            let end = tokio::time::Instant::now() + UNDER_WAY;
+            let end = tokio::time::Instant::now() + GRACE_TIME;
             let mut any = false;
             for mut task in tasks {
                 if tokio::time::timeout_at(end, &mut task).await.is_err() {
@@ -335,14 +339,14 @@ impl Upload for ObjectUpload {
             }
             let given_up = || to.repeat(0, || to.multipart.abort_multipart(&to.path, &id));
             // Uploads that cannot be aborted are removed by the bucket's lifecycle rules.
-            drop(timeout(ABORT, given_up()).await);
+            drop(timeout(ABORT_TIMEOUT, given_up()).await);
             if any {
-                tokio::time::sleep(AGAIN).await;
-                drop(timeout(ABORT, given_up()).await);
+                tokio::time::sleep(SECOND_ABORT_PAUSE).await;
+                drop(timeout(ABORT_TIMEOUT, given_up()).await);
             }
             let _ = done.send(());
         });
-        let _ = wait.recv_timeout(ABORT);
+        let _ = wait.recv_timeout(ABORT_TIMEOUT);
     }
 }
 

@@ -1,5 +1,6 @@
-//! HTTP client for web servers. Archives often answer with a redirect to a store, signed for an hour: it is
-//! followed once and remembered, not for every range, and only if [`Redirects`] allows it.
+//! HTTP client for web servers. Archives often redirect to a URL in an object store that is signed for an
+//! hour. Its target is cached, so that it is not requested for every range. It is followed only if
+//! [`Redirects`] allows it.
 
 use super::hosts::{Host, Hosts, Remembering};
 use super::redirects::{self, MAX_REDIRECTS, PublicOnly, Redirects, Refused};
@@ -18,21 +19,22 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use url::Url;
 
-/// Time for which the target of a redirect is remembered.
-const REMEMBERED: Duration = Duration::from_secs(300);
-/// Maximum number of remembered redirects.
-const MOST: usize = 256;
+/// Time for which the target of a redirect is cached.
+const CACHE_TIME: Duration = Duration::from_secs(300);
+/// Maximum number of cached redirects.
+const MAX_CACHED: usize = 256;
 
 pub(super) struct Web {
-    /// Client for the server in the URL; it remembers the addresses of its name.
+    /// Client for the server in the URL. Its resolver caches the addresses of the host name.
     client: Client,
-    /// Client for servers other than the one in the URL; it checks the addresses of host names.
+    /// Client for servers other than the one in the URL. Its resolver refuses host names with addresses that
+    /// are not public.
     elsewhere: Client,
     redirects: Redirects,
     hosts: Arc<Hosts>,
-    /// Sent to the server in the caller's URL, never elsewhere.
+    /// Header that is sent only to the server in the caller's URL.
     authorization: Option<HeaderValue>,
-    /// The URL of a file on another server that names the files of this one.
+    /// The URL of a file on another server (a collection) that names the files on this one.
     named_by: Option<Url>,
     ends: Mutex<HashMap<Url, (Url, Instant)>>,
 }
@@ -66,7 +68,7 @@ impl Web {
         Ok(Self { client, elsewhere, redirects, hosts, authorization, named_by, ends: Mutex::default() })
     }
 
-    /// Sends one request, to the server at `origin` or to another one that it redirected to.
+    /// Sends one request to `url`, which is on the server of `origin` or on one that it redirected to.
     async fn ask(
         &self,
         (origin, host): (&Url, Option<&Host>),
@@ -87,7 +89,7 @@ impl Web {
         Ok(response)
     }
 
-    /// Requests `url`, which is `origin` or its redirect's target, and follows redirects.
+    /// Requests `url`, which is `origin` or the cached target of its redirect, and follows redirects.
     async fn get(&self, origin: &Url, url: &Url, request: &HttpRequest) -> Result<Response, HttpError> {
         let refused = |refused: Refused| HttpError::new(HttpErrorKind::Request, refused);
         let mut url = url.clone();
@@ -97,31 +99,30 @@ impl Web {
             let location = response.headers().get("location").filter(|_| response.status().is_redirection());
             let Some(location) = location else { return Ok(response) };
             let next = location.to_str().ok().and_then(|location| url.join(location).ok());
-            let mut next = next.ok_or_else(|| refused(Refused::round("one to what is no URL")))?;
-            // A user and password in the redirect would be sent as an authorization that the caller never
-            // gave.
+            let mut next = next.ok_or_else(|| refused(Refused::invalid("one to what is no URL")))?;
+            // A user and password in the redirect would be sent as credentials that the caller never gave.
             let _ = next.set_username("");
             let _ = next.set_password(None);
             self.redirects.check(&url, &next).map_err(refused)?;
             if next == url {
-                return Err(refused(Refused::round("one to where it came from")));
+                return Err(refused(Refused::invalid("one to where it came from")));
             }
             url = next;
         }
-        Err(refused(Refused::round(&format!("one after {MAX_REDIRECTS} others"))))
+        Err(refused(Refused::invalid(&format!("one after {MAX_REDIRECTS} others"))))
     }
 
-    /// Returns the remembered target of a redirect from this URL.
+    /// Returns the cached target of a redirect from this URL.
     fn end(&self, url: &Url) -> Option<Url> {
         let ends = self.ends.lock().unwrap_or_else(PoisonError::into_inner);
-        ends.get(url).filter(|(_, when)| when.elapsed() < REMEMBERED).map(|(end, _)| end.clone())
+        ends.get(url).filter(|(_, when)| when.elapsed() < CACHE_TIME).map(|(end, _)| end.clone())
     }
 
     fn remember(&self, url: &Url, end: Option<&Url>) {
         let mut ends = self.ends.lock().unwrap_or_else(PoisonError::into_inner);
         match end {
             Some(end) => {
-                if ends.len() >= MOST {
+                if ends.len() >= MAX_CACHED {
                     ends.clear();
                 }
                 ends.insert(url.clone(), (end.clone(), Instant::now()));
@@ -139,7 +140,7 @@ impl Web {
         }
         if let Some(end) = self.end(&url) {
             let response = self.get(&url, &end, &request).await;
-            // When a signature has expired or a server is gone, the first server has a new target.
+            // If a signature has expired or a server is unavailable, the first server may have a new target.
             let refused = |status: u16| (400..500).contains(&status) && !matches!(status, 412 | 416 | 429);
             match response {
                 Ok(response) if !refused(response.status().as_u16()) => return Ok(answer(response)),
@@ -230,7 +231,8 @@ fn authorization(connection: &Connection) -> Result<Option<HeaderValue>, String>
         .as_ref()
         .map(|(user, password)| format!("Basic {}", base64(format!("{user}:{password}").as_bytes())));
     let Some(text) = bearer.or(basic).filter(|_| !settings.is_on(ANONYMOUS)) else { return Ok(None) };
-    let mut value = HeaderValue::from_str(&text).map_err(|_| "the token has strange characters")?;
+    let mut value =
+        HeaderValue::from_str(&text).map_err(|_| "the token has characters that are invalid in a header")?;
     value.set_sensitive(true);
     Ok(Some(value))
 }

@@ -1,5 +1,5 @@
-//! HTTP client below `object_store`: it sees each response before `object_store` classifies it as an error
-//! or a success.
+//! HTTP client below `object_store` that records each response before `object_store` classifies it as an
+//! error or a success.
 
 use super::cost::Meter;
 use crate::io::{Counters, percent};
@@ -13,9 +13,9 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 /// Maximum size in bytes of an object that is accepted whole from a server that ignores ranges.
-pub(super) const WHOLE: u64 = 8 << 20;
+const MAX_WHOLE_BYTES: u64 = 8 << 20;
 
-/// One attempt of a request. It travels with the request, and the response's head is recorded in it.
+/// One attempt of a request. It is attached to the request, and the response's head is recorded in it.
 #[derive(Clone)]
 pub(super) struct Exchange {
     pub(super) start: u64,
@@ -38,7 +38,7 @@ pub(super) struct Tally {
 /// Recorded head of a response.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Seen {
-    /// True if the request was sent; before that, only getting credentials can fail.
+    /// True if the request was sent. A failure before that is a failure to get credentials.
     pub(super) sent: bool,
     pub(super) status: Option<u16>,
     pub(super) retry_after: Option<Duration>,
@@ -52,7 +52,7 @@ pub(super) struct Seen {
     pub(super) length: Option<u64>,
     /// The bucket's actual region.
     pub(super) region: Option<String>,
-    /// The time to the response's head.
+    /// The time until the response's head arrived.
     pub(super) latency: Duration,
 }
 
@@ -69,7 +69,8 @@ impl Exchange {
         change(&mut self.seen.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Records a response's head, and repairs headers that `object_store` would reject without need.
+    /// Records a response's head, and repairs headers because of which `object_store` would reject the
+    /// response unnecessarily.
     fn look(&self, response: &mut HttpResponse, latency: Duration) {
         let status = response.status().as_u16();
         let headers = response.headers_mut();
@@ -79,7 +80,7 @@ impl Exchange {
         let length: Option<u64> = text(headers, "content-length").and_then(|length| length.parse().ok());
         let range = text(headers, "content-range").as_deref().and_then(content_range);
         let whole = length.filter(|size| status == 200 && self.start == 0 && *size > 0);
-        let taken = whole.filter(|size| self.opening && *size <= WHOLE.max(self.end));
+        let taken = whole.filter(|size| self.opening && *size <= MAX_WHOLE_BYTES.max(self.end));
         self.note(|seen| {
             seen.status = Some(status);
             seen.latency = latency;
@@ -103,7 +104,7 @@ impl Exchange {
         if let (Some((start, end, _)), None, 206) = (range, length, status) {
             set("content-length", &(end - start).to_string());
         }
-        // Two of the stores require these.
+        // Two of `object_store`'s stores require these headers.
         if !headers.contains_key("etag") {
             headers.insert("etag", HeaderValue::from_static("\"\""));
         }
@@ -123,8 +124,8 @@ fn content_range(text: &str) -> Option<(u64, u64, u64)> {
     Some((start, end, size.parse().ok().filter(|size| end <= *size)?))
 }
 
-/// Parses the pause that a server asks for: seconds, or until a date by the clock of `date`, the response's
-/// own date. `None` for a date in the past.
+/// Parses the pause that a server requests: a number of seconds, or a date by the server's clock, of which
+/// `date` is the current time. `None` for a date in the past.
 fn retry_after(text: &str, date: Option<&str>) -> Option<Duration> {
     if let Ok(seconds) = text.parse() {
         return Some(Duration::from_secs(seconds));
@@ -135,7 +136,7 @@ fn retry_after(text: &str, date: Option<&str>) -> Option<Duration> {
 }
 
 tokio::task_local! {
-    /// The running task's upload: such requests carry no [`Exchange`].
+    /// The running task's upload, whose requests have no [`Exchange`].
     pub(super) static SENDING: Sending;
 }
 
@@ -154,7 +155,7 @@ impl Sending {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Returns whether a request is for the object; other requests are for credentials.
+    /// Returns whether a request is for the object. Other requests are for credentials.
     fn is_meant(&self, request: &HttpRequest) -> bool {
         if self.lists {
             return request.uri().query().is_some_and(|query| query.contains("prefix="));
@@ -180,7 +181,7 @@ impl Sending {
     }
 }
 
-/// The actual client, with recording of responses.
+/// Wrapper of the actual client that records responses.
 #[derive(Debug)]
 pub(super) struct Wire(pub(super) HttpClient);
 
@@ -199,7 +200,7 @@ impl HttpService for Wire {
             {
                 return sending.execute(&self.0, request).await;
             }
-            // Requests for credentials have none.
+            // Requests for credentials have no exchange.
             let Some(exchange) = request.extensions().get::<Exchange>().cloned() else {
                 return self.0.execute(request).await;
             };

@@ -1,4 +1,4 @@
-//! An object as it was before the edit.
+//! State of an object before the edit.
 
 use crate::{Error, Result};
 use hyperchunk_format::encode::object_header::{HeaderOptions, Message};
@@ -7,7 +7,8 @@ use hyperchunk_format::parse::extents::Extent;
 use hyperchunk_format::parse::message as kinds;
 use std::sync::Arc;
 
-/// Parts of an object that commits re-encode, from the first change on; the others keep the messages of the file.
+/// Parts of an object that have changed and are encoded again by each commit. The others keep the messages of
+/// the file.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Replaced {
     pub(crate) attributes: bool,
@@ -21,17 +22,17 @@ pub(crate) struct Replaced {
 pub(crate) struct BaseObject {
     pub(crate) header: Arc<ObjectHeader>,
     pub(crate) replaced: Replaced,
-    /// True once its attributes are in the tree.
+    /// True once the attributes are loaded into the tree.
     pub(crate) has_attributes: bool,
-    /// Addresses of the committed datatypes that its attributes used then.
+    /// Addresses of the committed datatypes that the attributes used before the edit.
     pub(crate) attribute_types: Vec<u64>,
-    /// Extents of its dense attributes, and of its chunk index or dense links, until a commit replaces them.
+    /// Extents of the dense attributes, and of the chunk index or dense links, until a commit replaces them.
     pub(crate) attribute_extents: Vec<Extent>,
     pub(crate) content_extents: Vec<Extent>,
 }
 
 impl BaseObject {
-    /// Creates the object as its header tells it.
+    /// Creates the state of an object from its header.
     pub(super) fn new(header: Arc<ObjectHeader>) -> Self {
         Self {
             header,
@@ -49,7 +50,7 @@ impl BaseObject {
         attributes.chain(self.content_extents.iter().filter(move |_| replaced.content)).copied()
     }
 
-    /// Forgets the extents that a commit replaced.
+    /// Removes the extents that a commit has replaced.
     pub(super) fn forget_extents(&mut self, replaced: Replaced) {
         if replaced.attributes {
             self.attribute_extents.clear();
@@ -68,26 +69,27 @@ impl BaseObject {
         }
     }
 
-    /// Returns the parts that a commit re-encodes. `touched`: the dataset changed since the last commit.
+    /// Returns the parts that a commit encodes again. `touched` is true for a dataset that has changed since
+    /// the last commit.
     pub(crate) fn replaced(&self, touched: bool) -> Replaced {
-        // A header of version 1 becomes one of version 2, where attributes are counted in a message.
+        // A version 1 header becomes version 2, which needs a message with the number of attributes.
         let attributes = self.replaced.attributes || self.header.version == 1;
         Replaced { attributes, content: self.replaced.content || touched, ..self.replaced }
     }
 
-    /// Refuses to replace attributes that were not read: they would be lost.
+    /// Checks that attributes that will be replaced have been loaded; otherwise they would be lost.
     ///
     /// # Errors
-    /// Invalid.
+    /// Invalid if they have not been loaded.
     pub(crate) fn check_attributes(&self, replaced: Replaced) -> Result<()> {
         let is_attribute = |raw: &RawMessage| matches!(raw.kind, kinds::ATTRIBUTE | kinds::ATTRIBUTE_INFO);
         if replaced.attributes && !self.has_attributes && self.header.messages.iter().any(is_attribute) {
-            return Err(Error::invalid("attributes that are to be replaced were not read"));
+            return Err(Error::invalid("attributes to be replaced have not been loaded"));
         }
         Ok(())
     }
 
-    /// Returns the messages that stay as they are.
+    /// Returns the messages that are kept unchanged.
     pub(crate) fn messages(&self, replaced: Replaced) -> Vec<Message> {
         let stays = |raw: &&RawMessage| match raw.kind {
             kinds::ATTRIBUTE | kinds::ATTRIBUTE_INFO => !replaced.attributes,

@@ -1,8 +1,9 @@
-//! Room for strings in the global heap collections that the edited file has.
+//! Reuse of the edited file's global heap collections for new strings.
 //!
-//! A collection has at least 4 KiB. If each session made one for its strings, a file would grow by that in each. The
-//! first string of a session goes to a collection that an object in use refers to, if it has room. Its objects stay
-//! where they are; the new one, and the rest of the free space, are written through the redo journal.
+//! A collection has at least 4 KiB, by which a file would grow in each session if that created a new one. So
+//! the first string of a session is added to an existing collection with free space, to which a loaded object
+//! refers. Its objects are not moved; the new object and the rest of the free space are written through the
+//! redo journal.
 
 use super::super::chunks::Data;
 use super::super::heap::Heap;
@@ -16,27 +17,28 @@ use std::collections::BTreeSet;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
-/// Maximum number of objects, the last that were read, whose strings are looked at.
+/// Maximum number of objects, the last loaded ones, whose strings are examined.
 const MAX_OBJECTS: usize = 32;
 /// Maximum number of collections that are read.
 const MAX_COLLECTIONS: usize = 8;
-/// Maximum size of a collection that is read, and of elements that are looked at, in bytes.
+/// Maximum size in bytes of a collection that is read, and of elements that are examined.
 const MAX_BYTES: usize = 1 << 20;
-/// Size of a stored sequence or string of variable length: number of elements, address, number of the object.
+/// Size of a stored variable-length sequence or string: number of elements, address, and index of the heap
+/// object.
 const ELEMENT_BYTES: usize = 16;
 
 impl Writer {
-    /// Makes a collection of the edited file the one to which objects are added, if it has room for one of `length`
-    /// bytes and none is open yet.
+    /// Opens a collection of the edited file for adding objects, if one has space for `length` bytes and none
+    /// is open yet.
     pub(in super::super) fn adopt_collection(&self, heap: &Heap, length: usize) -> Result<()> {
         let Some(edit) = &self.0.edit else { return Ok(()) };
         if heap.is_open() || edit.has_looked.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
-        // The last collection is the likeliest to have room.
+        // The last collection most likely has free space.
         for address in self.collections_in_use()?.into_iter().rev().take(MAX_COLLECTIONS) {
             let whole = edit.base.parse(|image| Collection::open(image, address).map(|found| found.size()));
-            // What an object refers to may be damaged; it stays as it is.
+            // A damaged collection is not used.
             let Some(size) = whole.ok().filter(|size| *size <= MAX_BYTES) else { continue };
             let mut bytes = vec![0; size];
             self.0.sink.read_at(address, &mut bytes)?;
@@ -48,7 +50,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Returns the addresses of collections that objects in use refer to.
+    /// Returns the addresses of collections to which loaded objects refer.
     fn collections_in_use(&self) -> Result<BTreeSet<u64>> {
         let in_use: Vec<NodeId> = {
             let tree = self.0.tree();
@@ -58,7 +60,7 @@ impl Writer {
         };
         let mut found = BTreeSet::new();
         for id in in_use {
-            // Of an object that cannot be read, nothing is used.
+            // An object that cannot be read is skipped.
             let is_read = self.load_attributes(id).is_ok();
             let tree = self.0.tree();
             let node = tree.node(id)?;
@@ -77,7 +79,7 @@ impl Writer {
         Ok(found)
     }
 
-    /// Reads elements of a dataset that are likely to be the last that were written.
+    /// Reads the elements of a dataset that were most likely written last.
     fn some_elements(&self, data: &Data, dataset: &super::super::tree::DatasetNode) -> Result<Vec<u8>> {
         match data {
             Data::Compact(bytes) => Ok(bytes.read().unwrap_or_else(PoisonError::into_inner).clone()),
@@ -103,7 +105,7 @@ fn is_sequence(datatype: &Datatype) -> bool {
         && datatype.size == ELEMENT_BYTES as u64
 }
 
-/// Adds the addresses that elements have.
+/// Adds the collections' addresses in elements.
 fn add_addresses(elements: &[u8], found: &mut BTreeSet<u64>) {
     for element in elements.as_chunks::<ELEMENT_BYTES>().0 {
         let address = element[4..].first_chunk().map(|address| u64::from_le_bytes(*address));

@@ -1,4 +1,4 @@
-//! Commits of an edit: which objects are encoded, and what becomes of the space of what they replace.
+//! Commits of an edit: selection of the objects to encode, and freeing of the space that they replace.
 
 use super::super::chunks::Data;
 use super::super::commit::Structure;
@@ -11,16 +11,16 @@ use hyperchunk_format::encode::object_header;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
-/// Bytes of the file: address and size.
+/// Range of the file: address and size.
 type Block = (u64, u64);
 
-/// An object that a commit removes, and the objects in it, which lose a link.
+/// An object that a commit removes, and its members, which lose a link.
 pub(in super::super) type RemovedObject = (NodeId, Vec<NodeId>);
 
 impl Writer {
-    /// Reads the contents of objects that lost their last link, so that the commit can free them, and marks them as
-    /// removed. Objects in groups that are removed lose a link, too. Of an object that cannot be read, the contents
-    /// stay where they are, unused.
+    /// Loads the content of objects that have lost their last link, so that the commit can free it, and marks
+    /// them as removed. Members of removed groups lose a link, too. The content of an object that cannot be
+    /// read is not freed.
     pub(in super::super) fn load_removed(&self) -> Result<Vec<RemovedObject>> {
         let mut all = Vec::new();
         if self.0.edit.is_none() {
@@ -37,7 +37,7 @@ impl Writer {
         }
     }
 
-    /// Marks an object as removed. Returns the objects in it, which lost a link.
+    /// Marks an object as removed; returns its members, which lose a link.
     fn remove_object(&self, id: NodeId) -> Result<Vec<NodeId>> {
         let read = self.load_content(id).and_then(|()| self.load_attributes(id));
         let (mut children, mut types) = (Vec::new(), Vec::new());
@@ -56,7 +56,7 @@ impl Writer {
         }
         children.retain(|child| self.load_for_change(*child).is_ok());
         for address in types {
-            // A type that cannot be read keeps its count.
+            // The use count of a datatype that cannot be read is not updated.
             drop(self.load_datatypes([address]));
         }
         let mut tree = self.0.tree_mut();
@@ -71,7 +71,7 @@ impl Writer {
     }
 }
 
-/// Returns the objects that the file has, and that no link leads to any more; a datatype is kept by its uses, too.
+/// Returns the objects of the file without links. A committed datatype is also kept while it is used.
 fn removed(tree: &Tree) -> Vec<NodeId> {
     let uses = tree.uses(&tree.all());
     let all = tree.nodes.iter().enumerate();
@@ -83,7 +83,8 @@ fn removed(tree: &Tree) -> Vec<NodeId> {
 }
 
 impl Inner {
-    /// Returns the objects that a commit encodes, and marks them as unchanged; [`Inner::mark_changed`] undoes that.
+    /// Returns the objects that a commit encodes, and marks them as unchanged. [`Inner::mark_changed`] undoes
+    /// that.
     pub(in super::super) fn take_changed(&self) -> Vec<NodeId> {
         let mut tree = self.tree_mut();
         let uses = tree.uses(&tree.all());
@@ -104,7 +105,7 @@ impl Inner {
         changed
     }
 
-    /// Undoes the removal of objects: the commit failed.
+    /// Undoes the removal of objects after a failed commit.
     pub(in super::super) fn restore_removed(&self, removed: &[RemovedObject]) {
         let mut tree = self.tree_mut();
         for (id, children) in removed.iter().rev() {
@@ -119,7 +120,7 @@ impl Inner {
         }
     }
 
-    /// Marks objects as changed: their commit failed.
+    /// Marks objects as changed again after a failed commit.
     pub(in super::super) fn mark_changed(&self, changed: &[NodeId]) {
         let mut tree = self.tree_mut();
         for id in changed {
@@ -129,7 +130,8 @@ impl Inner {
         }
     }
 
-    /// Records the places of the encoded objects; returns the space of what they replace, and of removed objects.
+    /// Records the addresses of the encoded objects; returns the space of the structures that they replace,
+    /// and of removed objects.
     pub(in super::super) fn record_places(&self, structure: &Structure, encoded: Vec<Encoded>) -> Vec<Block> {
         let mut free = Vec::new();
         let mut tree = self.tree_mut();

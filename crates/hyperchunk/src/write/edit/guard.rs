@@ -1,4 +1,4 @@
-//! Guard of a commit: while its bytes are put into the file, the superblock is one that libhdf5 refuses.
+//! Guard of a commit: a superblock that libhdf5 refuses, while the commit is written to the file.
 
 use hyperchunk_format::checksum::lookup3;
 use hyperchunk_format::parse::superblock::GUARDED_VERSION;
@@ -13,8 +13,8 @@ const FLAGS_AT: usize = 11;
 const WRITE_ACCESS: u8 = 1;
 /// Offset of the checksum in a superblock of version 3 with addresses of 8 bytes.
 const CHECKSUM_AT: usize = 44;
-/// Returns the guarded superblock: of version 3, with the flag that the file is being written; of older ones, which
-/// have no such flag, with a version that does not exist. `None` if the bytes are not of a superblock.
+/// Returns the guarded superblock: with the flag for write access in version 3; with a version that does not
+/// exist for older ones, which have no such flag. `None` if the bytes are not a superblock.
 pub(super) fn guarded(superblock: &[u8]) -> Option<Vec<u8>> {
     if !superblock.starts_with(SIGNATURE) {
         return None;

@@ -1,4 +1,4 @@
-//! The redo journal of a local file, and completion of the commit that an interrupted program left.
+//! File of a redo journal beside a local file, and completion of a commit that was interrupted.
 
 use super::super::abandoned_journal::check_made_by;
 use super::super::options::Sync;
@@ -23,20 +23,20 @@ pub(crate) fn redo_path(file: &Path) -> PathBuf {
     with_suffix(file, ".redo")
 }
 
-/// Maximum number of bytes of a journal that waits in memory for its commit.
+/// Maximum number of bytes of a journal that are kept in memory until the commit.
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// A redo journal beside a local file. It is created when it is synced, or too large for memory.
+/// A redo journal beside a local file. Its file is created when it is synced, or too large for the buffer.
 #[derive(Debug)]
 pub(super) struct LocalJournal {
     path: PathBuf,
-    /// The edited file.
+    /// Path of the edited file.
     of: PathBuf,
     sync: Sync,
     open: Option<(Folder, File)>,
-    /// All bytes of the journal, until they are in its file.
+    /// All bytes of the journal, until they are written to its file.
     buffer: Option<Vec<u8>>,
-    /// Maximum number of bytes of the buffer.
+    /// Maximum size of the buffer.
     buffer_bytes: usize,
 }
 
@@ -57,12 +57,12 @@ impl LocalJournal {
         Self { path, of, sync, open: None, buffer: Some(Vec::new()), buffer_bytes: BUFFER_BYTES }
     }
 
-    /// Creates the file at the first write. Other editors notice it, also where files are not locked.
+    /// Creates the file at the first write, so that other editors detect it even if files are not locked.
     pub(super) fn created_early(self) -> Self {
         Self { buffer_bytes: 0, ..self }
     }
 
-    /// Writes the buffer into the file. After a failure, the file is empty.
+    /// Writes the buffer to the file. After a failure, the file is empty.
     fn write_buffer(&mut self) -> Result<()> {
         let Some(buffer) = self.buffer.take() else { return Ok(()) };
         let path = self.path.clone();
@@ -86,9 +86,10 @@ impl LocalJournal {
             let file = loop {
                 let file = folder.create(&name, 0, 0o600).map_err(refused)?;
                 admit_readers(&file, &self.of);
-                // Tells others that its editor lives, also where files are not locked.
+                // The lock shows other programs that the editor is running, even if the edited file is not
+                // locked.
                 drop(file.try_lock());
-                // Until then, another program may take it for an abandoned one, and delete it.
+                // Before it was locked, another program may have considered it abandoned, and deleted it.
                 if folder.is_at(&name, &file) {
                     break file;
                 }
@@ -100,13 +101,13 @@ impl LocalJournal {
         }
         match &self.open {
             Some((_, file)) => Ok(file),
-            None => Err(Error::invalid("a journal that is not open")),
+            None => Err(Error::invalid("the journal is not open")),
         }
     }
 }
 
-/// Lets those who may read the edited file read its journal, which has bytes of it: without it they could not read the
-/// file after an interruption.
+/// Gives all users who can read the edited file read access to its journal: after an interruption they need
+/// it to read the file.
 #[cfg(unix)]
 fn admit_readers(journal: &File, of: &Path) {
     use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -114,11 +115,11 @@ fn admit_readers(journal: &File, of: &Path) {
     let (group, others) = (edited.mode() & 0o040, edited.mode() & 0o004);
     let mode = match own.gid() == edited.gid() {
         true => group | others,
-        // To other groups, its group counts as others.
+        // If the journal has another group, that gets the permissions of others.
         false if group != 0 => others,
         false => 0,
     };
-    // Where permissions cannot be set, they mean nothing, either.
+    // A file system on which permissions cannot be set does not enforce them, either.
     drop(journal.set_permissions(std::fs::Permissions::from_mode(0o600 | mode)));
 }
 
@@ -139,7 +140,7 @@ impl JournalFile for LocalJournal {
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
-        let missing = || Error::invalid("bytes of a journal that were not written");
+        let missing = || Error::invalid("cannot read bytes of the journal that were not written");
         match (&self.buffer, &self.open) {
             (Some(written), _) => {
                 let start = narrow(offset);
@@ -196,13 +197,13 @@ impl JournalFile for LocalJournal {
     }
 }
 
-/// A journal that was found.
+/// A journal that was found beside a file.
 #[derive(Debug)]
 struct FoundJournal<'a>(&'a File, &'a Path);
 
 impl JournalFile for FoundJournal<'_> {
     fn write_at(&mut self, _: u64, _: &[u8]) -> Result<()> {
-        Err(Error::invalid("a journal that is only read"))
+        Err(Error::invalid("cannot write a journal that is open for reading"))
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
@@ -214,7 +215,7 @@ impl JournalFile for FoundJournal<'_> {
     }
 
     fn cut(&mut self, _: u64) -> Result<()> {
-        Err(Error::invalid("a journal that is only read"))
+        Err(Error::invalid("cannot truncate a journal that is open for reading"))
     }
 
     fn sync_cut(&mut self) -> Result<()> {
@@ -230,22 +231,23 @@ impl JournalFile for FoundJournal<'_> {
     }
 }
 
-/// What became of the journal of an interrupted edit.
+/// Result of completing an interrupted edit.
 enum Settled {
-    /// No journal counts.
+    /// There was no valid journal.
     Nothing,
-    /// It is completed or dropped.
+    /// The commit was completed, or discarded as its journal was incomplete.
     Done,
-    /// It is complete, and the file cannot be written: the journal, its path, and the reason.
+    /// The journal is complete, but the file cannot be written: the journal, its path, and the reason.
     Waits(File, PathBuf, Error),
 }
 
-/// Completes the commit that an interrupted edit of a file left, or drops it if it is incomplete. Returns true if
-/// there was one. A journal counts only under the rules for companion files, and while no program edits the file.
+/// Completes the commit of an interrupted edit, or discards it if its journal is incomplete. Returns true if
+/// there was one. A journal is ignored unless it meets the rules for companion files, and while a program
+/// edits the file.
 ///
 /// # Errors
-/// Changed if the file was changed since by a program that does not know the journal; Exists if another file is in
-/// the journal's place; Io if the file cannot be written.
+/// Changed if another program has changed the file since; Exists if a file that is not a journal has the
+/// journal's name; Io if the file cannot be written.
 pub(crate) fn settle(file: &Path) -> Result<bool> {
     match attempt(file, true)? {
         Settled::Nothing => Ok(false),
@@ -254,11 +256,11 @@ pub(crate) fn settle(file: &Path) -> Result<bool> {
     }
 }
 
-/// Completes or drops an interrupted edit of a file that is to be replaced: its journal must not be applied to the new
-/// one.
+/// Completes or discards an interrupted edit of a file that is about to be replaced, so that its journal is
+/// not applied to the new file.
 ///
 /// # Errors
-/// As [`settle`]; Exists if there is the journal of a file that is not there any more.
+/// As [`settle`]; Exists for a journal whose file no longer exists.
 pub(crate) fn settle_to_replace(file: &Path) -> Result<()> {
     if let Settled::Waits(_, _, error) = attempt(file, false)? {
         return Err(error);
@@ -272,19 +274,19 @@ pub(crate) fn settle_to_replace(file: &Path) -> Result<()> {
     // A journal is a regular file.
     let Ok(journal) = folder.open_to_read(&name) else { return Ok(()) };
     let metadata = journal.metadata().map_err(refused)?;
-    // The journal of another user is not applied, so it prevents nothing.
+    // The journal of an untrusted user would not be applied, so it is ignored.
     let counts = check_made_by(&folder, file, &path, &metadata)
         .and_then(|()| Trust::for_writer(file).check_mode(&path, &metadata));
     if counts.is_err() || LeftRedo::read(&FoundJournal(&journal, &path), metadata.len())?.is_none() {
         return Ok(());
     }
     let message = "cannot write the file: expected no journal of an interrupted edit beside it, got one of a file that \
-                   is gone; move it to where that file is (FILE.redo), or delete it";
+                   no longer there; move it beside that file (FILE.redo), or delete it";
     Err(Error::new(ErrorKind::Exists, message).file(path.display()))
 }
 
-/// Does the same as [`settle`] for a reader. If the file cannot be written, returns the commit, through which the file
-/// is read.
+/// Completes or discards an interrupted edit, as [`settle`], for a reader. If the file cannot be written,
+/// returns the commit, to be applied while the file is read.
 ///
 /// # Errors
 /// As [`settle`]; the reason why the file cannot be written if the commit is too large for memory.
@@ -298,14 +300,15 @@ pub(crate) fn settle_to_read(file: &Path) -> Result<Option<WaitingCommit>> {
     }
 }
 
-/// Completes or drops an interrupted edit. A reader leaves everything but journals as it is.
+/// Completes or discards an interrupted edit. If `edits` is false, files that are not journals are left
+/// alone.
 fn attempt(file: &Path, edits: bool) -> Result<Settled> {
     // The journal is beside the file itself, and not beside links to it.
     let is_link = file.symlink_metadata().is_ok_and(|metadata| metadata.is_symlink());
     let resolved = if is_link { file.canonicalize().ok() } else { None };
     let target = resolved.as_deref().unwrap_or(file);
     let path = redo_path(target);
-    // The usual case costs two system calls.
+    // In the usual case, without a journal, two system calls suffice.
     let Ok(metadata) = path.symlink_metadata() else { return Ok(Settled::Nothing) };
     let refused = |error: io::Error| cannot("read", &path, &error);
     let (folder, name) = Folder::of(&path).map_err(refused)?;
@@ -337,7 +340,7 @@ fn attempt(file: &Path, edits: bool) -> Result<Settled> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Settled::Nothing),
         Err(error) => {
             return Err(refused(error).advise(format_args!(
-                "an edit of the file may have been interrupted; whoever may write the file completes it with \
+                "an edit of the file may have been interrupted; a user who can write the file completes it with \
                  `hyperchunk recover {}`",
                 file.display()
             )));
@@ -353,7 +356,7 @@ fn attempt(file: &Path, edits: bool) -> Result<Settled> {
     match Content::of(&found, metadata.len())? {
         Content::Other if edits => {
             let message = format!(
-                "cannot edit {}: expected no file or a journal at {}, got another file; move it away",
+                "cannot edit {}: expected a journal or no file at {}, got another file; move it away",
                 file.display(),
                 path.display()
             );
@@ -364,8 +367,8 @@ fn attempt(file: &Path, edits: bool) -> Result<Settled> {
         Content::Journal => {}
     }
     let complete =
-        "an edit of the file was interrupted; whoever may write the file and its folder completes it with";
-    // A journal that stays would be applied again, later.
+        "an edit of the file was interrupted; a user who can write the file and its folder completes it with";
+    // A journal that cannot be deleted would be applied again later.
     if !can_empty && let Err(error) = folder.check_writable(OsStr::new(".")) {
         let error = cannot("delete", &path, &error)
             .advise(format_args!("{complete} `hyperchunk recover {}`", file.display()));
@@ -384,8 +387,8 @@ fn attempt(file: &Path, edits: bool) -> Result<Settled> {
             return Ok(Settled::Waits(journal, path, error));
         }
     };
-    // Now that no other program edits the file: its editor may have ended, and another one committed, since the
-    // journal was opened.
+    // Checked with the file locked: since the journal was opened, its editor may have ended, and another one
+    // may have committed.
     if !folder.is_at(&name, &journal) {
         return Ok(Settled::Nothing);
     }
@@ -394,7 +397,7 @@ fn attempt(file: &Path, edits: bool) -> Result<Settled> {
         left.apply(&sink, sink.length()?)?;
         sink.release();
     }
-    // An empty journal is nothing to complete, where it cannot be deleted. A second name of it (a hard link) is left.
+    // The journal is emptied in case it cannot be deleted, unless it has a second name (a hard link).
     let emptied = match is_linked(&metadata) {
         true => Err(io::Error::other("the journal has a second name")),
         false => journal.set_len(0).and_then(|()| journal.sync_data()),

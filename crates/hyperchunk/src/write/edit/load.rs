@@ -1,4 +1,4 @@
-//! Reading of objects of the edited file into the tree.
+//! Loading of objects of the edited file into the tree.
 
 use super::super::chunks::{Chunks, Data};
 use super::super::journal::PlacedChunk;
@@ -15,7 +15,7 @@ use hyperchunk_format::parse::extents::{self, Extent};
 use std::sync::{Arc, PoisonError};
 
 impl Writer {
-    /// Reads the header of an object, unless it is known.
+    /// Loads the header of an object, unless it is loaded.
     pub(in super::super) fn load(&self, id: NodeId) -> Result<()> {
         let Some(edit) = &self.0.edit else { return Ok(()) };
         let address = match self.0.tree().node(id)?.kind {
@@ -40,11 +40,11 @@ impl Writer {
         Ok(())
     }
 
-    /// Reads the attributes of an object, unless they are known.
+    /// Loads the attributes of an object, unless they are loaded.
     pub(in super::super) fn load_attributes(&self, id: NodeId) -> Result<()> {
         let Some(edit) = &self.0.edit else { return Ok(()) };
         self.load(id)?;
-        // The header as it was: a commit may have replaced it since.
+        // Uses the header before the edit, as a commit may have replaced it.
         let header = match &self.0.tree().node(id)?.base {
             Some(base) if !base.has_attributes => Arc::clone(&base.header),
             _ => return Ok(()),
@@ -69,7 +69,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Reads the headers of the committed datatypes of an attribute, before and after it is set.
+    /// Loads the headers of an attribute's old and new committed datatypes, when the attribute is set.
     pub(in super::super) fn load_replaced_type(
         &self,
         id: NodeId,
@@ -83,7 +83,7 @@ impl Writer {
         self.load_datatypes(old.into_iter().chain(new))
     }
 
-    /// Reads the headers of the committed datatypes at addresses, whose counts of uses will change.
+    /// Loads the headers of the committed datatypes at addresses, as their use counts will change.
     pub(in super::super) fn load_datatypes(&self, addresses: impl IntoIterator<Item = u64>) -> Result<()> {
         let Some(edit) = &self.0.edit else { return Ok(()) };
         for address in addresses {
@@ -95,13 +95,13 @@ impl Writer {
         Ok(())
     }
 
-    /// Reads the attributes of an object whose header has version 1: any change re-encodes them.
+    /// Loads the attributes of an object with a version 1 header, since any change encodes them again.
     pub(super) fn load_old_attributes(&self, id: NodeId) -> Result<()> {
         let is_old = self.0.tree().node(id)?.base.as_ref().is_some_and(|base| base.header.version == 1);
         if is_old { self.load_attributes(id) } else { Ok(()) }
     }
 
-    /// Reads an object whole but for its attributes, unless it is known.
+    /// Loads an object except its attributes, unless it is loaded.
     pub(in super::super) fn load_content(&self, id: NodeId) -> Result<()> {
         let Some(edit) = &self.0.edit else { return Ok(()) };
         self.load(id)?;
@@ -174,7 +174,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Reads the header of an object that will change.
+    /// Loads the header of an object that will be changed.
     pub(in super::super) fn load_for_change(&self, id: NodeId) -> Result<()> {
         if self.0.edit.is_none() {
             return Ok(());
@@ -186,22 +186,23 @@ impl Writer {
 }
 
 fn deleted() -> Error {
-    Error::invalid("the object was deleted: a commit removed its last link, or its transaction was undone")
+    Error::invalid("the object was deleted with its last link, or its transaction was rolled back")
 }
 
 impl Inner {
-    /// Refuses to use an object that a commit of an edit removed.
+    /// Checks that no commit of an edit has removed an object.
     pub(in super::super) fn check_there(&self, id: NodeId) -> Result<()> {
         if self.edit.is_some() && self.tree().node(id)?.removed { Err(deleted()) } else { Ok(()) }
     }
 
-    /// Refuses to change an object that a commit of an edit removed, or could not encode.
+    /// Checks that an edit can change an object: no commit has removed it, and a commit can encode it.
     pub(in super::super) fn check_editable(&self, id: NodeId) -> Result<()> {
         if self.edit.is_some() { check_editable(self.tree().node(id)?) } else { Ok(()) }
     }
 }
 
-/// Refuses to change an object that was removed, or whose header has no room for a continuation message.
+/// Checks that an object can be changed: it has not been removed, its header has space for a continuation
+/// message, and no message forbids changes.
 fn check_editable(node: &Node) -> Result<()> {
     if node.removed {
         return Err(deleted());
@@ -210,13 +211,13 @@ fn check_editable(node: &Node) -> Result<()> {
     check_first_block(&base.header, object_header::pinned_size(&base.options()))?;
     if base.header.messages.iter().any(|raw| raw.flags & FAIL_TO_WRITE != 0 && !known(raw.kind)) {
         return Err(Error::unsupported(
-            "cannot change the object: its header has a message that only programs that know it may write",
+            "cannot change the object: its header has an unknown message that forbids changes",
         ));
     }
     Ok(())
 }
 
-/// Refuses to replace a header by one of `needed` bytes that does not fit into its first block.
+/// Checks that a new header of `needed` bytes fits into the first block of the old one.
 pub(super) fn check_first_block(header: &ObjectHeader, needed: u64) -> Result<()> {
     if header.first_block_bytes >= needed {
         return Ok(());
@@ -228,17 +229,17 @@ pub(super) fn check_first_block(header: &ObjectHeader, needed: u64) -> Result<()
     )))
 }
 
-/// Flag of a message that forbids changes by programs that do not know it.
+/// Flag of a message that forbids changes by programs that do not support the message.
 const FAIL_TO_WRITE: u8 = 0x08;
 
 fn known(kind: u16) -> bool {
     kind <= hyperchunk_format::parse::message::CACHE_IMAGE
 }
 
-/// Returns a dataset as it is stored, and the extents of its chunk index.
+/// Returns the node of a stored dataset, and the extents of its chunk index.
 pub(super) fn dataset(old: &Dataset, oldest: LibVersion) -> Result<(DatasetNode, Vec<Extent>)> {
     if old.store().is_some() {
-        return Err(Error::unsupported("the data are in a sharded store: write through the store"));
+        return Err(Error::unsupported("the data are in a sharded store: use a writer of the store"));
     }
     let layout = match old.layout() {
         Layout::Compact { .. } => NewLayout::Compact,

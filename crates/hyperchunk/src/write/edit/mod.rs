@@ -1,9 +1,9 @@
-//! Edits of existing files: the tree of a new file that began as a file.
+//! Edits of existing files.
 //!
-//! Objects are read when they are first used; a commit encodes only those that changed. Their messages go to new
-//! space, and the headers, whose addresses are fixed, get a continuation message that leads there. Headers, the
-//! superblock and contiguous data are replaced through a redo journal ([`redo`]), so that a commit is all or
-//! nothing.
+//! Objects are loaded into the tree when they are first used; a commit encodes only those that have changed.
+//! Their messages are written to new space, and the headers, whose addresses are fixed, get a continuation
+//! message that points there. Headers, the superblock and contiguous data are replaced through a redo journal
+//! ([`redo`]), so that a commit is atomic.
 
 mod base;
 mod collections;
@@ -47,34 +47,34 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Sizes of pages that libhdf5 allows, in bytes.
+/// Page sizes in bytes that libhdf5 allows.
 const PAGE_BYTES: std::ops::RangeInclusive<u64> = 512..=1 << 30;
-/// Number of bytes of the longest superblock that is edited.
+/// Maximum number of bytes of a superblock that can be edited.
 const SUPERBLOCK_BYTES: usize = 100;
 
 /// State of an edit.
 #[derive(Debug)]
 pub(super) struct Edit {
-    /// The file at the start of the edit: objects that were not read yet are unchanged since.
+    /// File at the start of the edit. Objects that have not been loaded are unchanged in it.
     pub(super) base: File,
     superblock: SuperblockBytes,
-    /// The superblock extension without free-space managers, if it had any.
+    /// Superblock extension without free-space managers, if it had any.
     pub(super) without_managers: Option<managers::Patch>,
-    /// The objects that are known by their address.
+    /// Objects of the file that are in the tree, by address.
     pub(super) known: Mutex<HashMap<u64, NodeId>>,
-    /// True once a collection for strings was looked for.
+    /// True once a heap collection for strings has been searched.
     has_looked: AtomicBool,
-    /// The space at the beginning of the open transaction.
+    /// State of the allocator at the beginning of the open transaction.
     transaction: Mutex<Option<SpaceState>>,
 }
 
 /// Device and inode of a file.
 type FileNumber = (u64, u64);
 
-/// The files that this program edits. A lock of the system does not keep a program from its own file.
+/// Files that this process edits. A file lock does not exclude other edits of the same process.
 static EDITED: Mutex<BTreeSet<FileNumber>> = Mutex::new(BTreeSet::new());
 
-/// Registration of an edit of a local file; `None` for files without a number.
+/// Registration of an edit of a local file; `None` for files without an inode.
 #[derive(Debug, Default)]
 pub(super) struct OnlyEdit(Option<FileNumber>);
 
@@ -103,13 +103,14 @@ fn edited() -> Error {
     )
 }
 
-/// Refuses to replace a file that this program edits.
+/// Checks that this process does not edit a file that is about to be replaced.
 pub(crate) fn check_not_edited(metadata: &Metadata) -> Result<()> {
     let edits = EDITED.lock().unwrap_or_else(PoisonError::into_inner);
     if os::identity(metadata).is_some_and(|number| edits.contains(&number)) { Err(edited()) } else { Ok(()) }
 }
 
-/// Refuses files with several names: the journal would be beside one of them only.
+/// Checks that a file has only one name. The journal has the name of one, and would not be found by the
+/// others.
 fn check_names(metadata: &Metadata) -> Result<()> {
     if os::names(metadata) > 1 {
         return Err(Error::unsupported(format!(
@@ -120,13 +121,13 @@ fn check_names(metadata: &Metadata) -> Result<()> {
     Ok(())
 }
 
-/// Encoded superblock of the file, and the places of its fields.
+/// Encoded superblock of the file, and offsets of its fields.
 #[derive(Debug, Clone)]
 struct SuperblockBytes {
     bytes: Vec<u8>,
     base_at: usize,
     end_at: usize,
-    /// True if a checksum follows its fields.
+    /// True if the superblock has a checksum.
     is_checked: bool,
 }
 
@@ -145,7 +146,7 @@ impl SuperblockBytes {
             || this.field(end_at) != superblock.end.checked_add(superblock.base)
         {
             return Err(Error::unsupported(
-                "cannot edit the file: it was moved behind a user block that its superblock does not know; \
+                "cannot edit the file: the size of its user block differs from the one in its superblock; \
                  `hyperchunk pack` makes a file that can be edited",
             ));
         }
@@ -156,7 +157,8 @@ impl SuperblockBytes {
         self.bytes.get(at..)?.first_chunk().map(|field| u64::from_le_bytes(*field))
     }
 
-    /// Returns it for a file that ends at `end`, counted from the superblock, which is at `base`.
+    /// Returns the superblock of a file whose superblock is at offset `base`, and whose end is `end` bytes
+    /// after that.
     fn with_end(&self, end: u64, base: u64) -> Vec<u8> {
         let mut bytes = self.bytes.clone();
         let whole = end.saturating_add(base);
@@ -177,7 +179,7 @@ impl Edit {
         self.superblock.with_end(end, base)
     }
 
-    /// Returns the object at an address, which is not read yet.
+    /// Returns the object at an address; adds it to the tree, without loading it, if it is missing there.
     pub(super) fn at(&self, tree: &mut Tree, address: u64) -> NodeId {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         *known.entry(address).or_insert_with(|| tree.add(Node::new(NodeKind::Unread { address }, false)))
@@ -185,13 +187,14 @@ impl Edit {
 }
 
 impl Writer {
-    /// Opens an existing local file for changes. A commit is atomic: whatever ends in the middle of it, the file is
-    /// in the state before or after it. Objects, and chunks that are not written to, stay as they are.
+    /// Opens an existing local file for changes. A commit is atomic: if the process or the machine stops
+    /// during it, the file is in the state before or after it. Objects and chunks that are not changed keep
+    /// their bytes.
     ///
     /// # Errors
-    /// As [`File::open`]; Locked if a program has the file open; Unsupported, before anything is written, for files
-    /// with an image of the metadata cache or addresses of another width than 8 bytes, and for files of a sharded
-    /// store.
+    /// As [`File::open`]; Locked if a program has the file open; Unsupported, before anything is written, for
+    /// files with a metadata cache image or with addresses that do not have 8 bytes, for files with several
+    /// names (hard links), and for files of a sharded store.
     ///
     /// # Examples
     /// ```
@@ -217,23 +220,24 @@ fn edit(path: &Path, options: &CreateOptions) -> Result<Writer> {
     let path = &*crate::output::target(path)?;
     if crate::storage::store_folder(path).is_dir() {
         return Err(Error::unsupported(
-            "cannot edit the file of a sharded store: open the store, and write through one of its writers",
+            "cannot edit the file of a sharded store: open the store, and use one of its writers",
         ));
     }
     settle(path)?;
-    // Before the lock is taken: this program's own lock does not keep it out, and would be lost with the second.
+    // Checked before the file is locked: a lock does not exclude the same process, and closing a second
+    // handle would release the first one's lock.
     if let Ok(metadata) = path.metadata() {
         check_not_edited(&metadata)?;
     }
     let sink = LocalSink::editable(path, options.sync, options.locking)?;
-    // The lock tells that its writer, if there is one, does not live.
+    // As the file is locked, a writer's journal beside it is abandoned.
     super::check_recovered(path)?;
     let metadata = sink.metadata()?;
     check_names(&metadata)?;
     let only = OnlyEdit::take(&metadata)?;
     let sink: Arc<dyn Sink> = Arc::new(sink);
     let mut reading = OpenOptions { index: crate::index::IndexOption::Never, ..OpenOptions::default() };
-    // This program's own lock is exclusive.
+    // The file is not locked again: this process already has an exclusive lock.
     reading.locking = crate::io::Locking::Never;
     reading.ignore_layouts = true;
     let base = File::open(path, &reading)?;
@@ -246,7 +250,7 @@ fn edit(path: &Path, options: &CreateOptions) -> Result<Writer> {
     begin(sink, journal, base, (&path.to_string_lossy(), only), options)
 }
 
-/// Starts an edit of the file in a sink, which `base` reads.
+/// Starts an edit of the file in a sink; `base` is the same file, open for reading.
 fn begin(
     sink: Arc<dyn Sink>,
     journal: Box<dyn JournalFile>,
@@ -264,7 +268,7 @@ fn begin(
     let length = base.size().max(found.end.saturating_add(found.base));
     let mut redo = Redo::new(journal);
     if options.locking == crate::io::Locking::Never {
-        // Two editors would not notice each other.
+        // Without locks, editors detect each other only by the journal, so it is always written.
         redo = redo.always();
     }
     if options.guard {
@@ -292,21 +296,21 @@ fn begin(
         }
     }
     writer.load_content(NodeId::ROOT)?;
-    // Nothing differs from the file.
+    // There are no changes to commit yet.
     *writer.0.commits() = Some(writer.changes());
     Ok(writer)
 }
 
-/// Refuses files with structures that an edit would not keep right. Returns the size of the file's pages, if it has any.
+/// Checks that a file has no structures that an edit does not support. Returns the page size of a paged file.
 fn check(file: &File, found: &Superblock) -> Result<Option<u64>> {
     let space = file.parse(|image| superblock::file_space(image, found))?;
     let page = space.filter(|space| space.paged).map(|space| space.page_size);
     let is_of_store = file.root()?.group()?.link(BLOCKS)?.is_some();
     let odd = [
-        (is_of_store, "datasets of a sharded store, whose folder is not here"),
-        (found.cache_image.is_some(), "an image of the metadata cache"),
-        (found.driver.is_some(), "information for a driver"),
-        (found.chunk_k == 0, "B-trees for chunks of width 0"),
+        (is_of_store, "datasets of a sharded store, whose folder is missing"),
+        (found.cache_image.is_some(), "a metadata cache image"),
+        (found.driver.is_some(), "driver information"),
+        (found.chunk_k == 0, "chunk B-trees of rank 0"),
         (found.sizes.address != 8 || found.sizes.length != 8, "addresses that do not have 8 bytes"),
         (page.is_some_and(|page| !PAGE_BYTES.contains(&page)), "pages of a size that HDF5 does not allow"),
     ];

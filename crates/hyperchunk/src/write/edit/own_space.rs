@@ -1,21 +1,22 @@
-//! Space of an object's structures, which a commit uses again in place.
+//! Space of an object's structures, which a commit reuses in place.
 
 use hyperchunk_format::parse::extents::Extent;
 use std::collections::BTreeMap;
 
-/// Size up to which a place is taken whole, in bytes.
+/// Size in bytes up to which a free range is always allocated as a whole.
 const MAX_PADDED_BYTES: u64 = 64 << 10;
 
-/// The space that the structures of an object have, as far as a commit does not use it yet.
+/// Space of an object's old structures that a commit has not reused yet.
 #[derive(Debug, Default)]
 pub(super) struct OwnSpace {
     free: BTreeMap<u64, u64>,
-    /// Size of the file's pages, if it has any: a smaller part is in one, and others begin with one.
+    /// Page size of a paged file. An allocation smaller than a page is within one page, and larger ones begin
+    /// at a page.
     page: Option<u64>,
 }
 
 impl OwnSpace {
-    /// Creates it from extents in any order. Extents that touch are merged.
+    /// Creates the space from extents in any order. Adjacent extents are merged.
     pub(super) fn new(extents: impl Iterator<Item = Extent>, page: Option<u64>) -> Self {
         let mut all: Vec<Extent> = extents.filter(|(_, length)| *length > 0).collect();
         all.sort_unstable();
@@ -31,14 +32,14 @@ impl OwnSpace {
         Self { free: merged.into_iter().collect(), page }
     }
 
-    /// Takes `length` bytes of the smallest place that has them.
+    /// Allocates `length` bytes of the smallest range that fits.
     pub(super) fn take(&mut self, length: u64) -> Option<u64> {
         self.take_if(|size| (size >= length).then_some(length)).map(|(start, _)| start)
     }
 
-    /// Takes the smallest place for `length` bytes and padding of any size but 1 to `least` - 1. Returns its address,
-    /// and its size with the padding: all of the place, unless that is far too large. What is not taken is lost to
-    /// later sessions.
+    /// Allocates the smallest range for `length` bytes and padding, which is 0 or at least `least` bytes.
+    /// Returns the address, and the size with the padding: the whole range, unless that is much too large.
+    /// Later sessions cannot use the rest of a range.
     pub(super) fn take_padded(&mut self, length: u64, least: u64) -> Option<Extent> {
         let most = length.saturating_mul(2).max(MAX_PADDED_BYTES);
         self.take_if(|size| {
@@ -48,7 +49,7 @@ impl OwnSpace {
         })
     }
 
-    /// Takes bytes of the smallest place for whose size a function returns how many.
+    /// Allocates bytes of the smallest range for whose size `count` returns a number of bytes.
     fn take_if(&mut self, count: impl Fn(u64) -> Option<u64>) -> Option<Extent> {
         let page = self.page;
         let is_placed = |start: u64, taken: u64| match page {
@@ -68,7 +69,7 @@ impl OwnSpace {
         Some((start, taken))
     }
 
-    /// Returns what is not used.
+    /// Returns the ranges that were not allocated.
     pub(super) fn into_unused(self) -> impl Iterator<Item = Extent> {
         self.free.into_iter()
     }

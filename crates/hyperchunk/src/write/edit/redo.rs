@@ -1,10 +1,11 @@
-//! Redo journal of an edit: the bytes that a commit puts in place of committed ones, kept beside the file until
-//! all of them are there.
+//! Redo journal of an edit: the bytes with which a commit replaces committed ones. It is kept beside the file
+//! until all of them are written to the file.
 //!
-//! Layout: a header of [`HEADER_BYTES`]; the new bytes, in order of their writing; an index of the pieces; a
-//! footer of [`FOOTER_BYTES`]. A journal without a valid footer is incomplete, and is ignored. The index has a
-//! checksum of the old bytes of each sector: when a journal is applied, each sector must hold its old or its new
-//! bytes. Otherwise another program changed the file in between, and the journal must not be applied.
+//! Layout: a header of [`HEADER_BYTES`]; the new bytes, in the order in which they were written; an index of
+//! the ranges (pieces); a footer of [`FOOTER_BYTES`]. A journal without a valid footer is incomplete, and is
+//! ignored. The index has a checksum of the old bytes of each sector: when a journal is applied, each sector
+//! must have its old or its new bytes. Otherwise another program has changed the file in the meantime, and
+//! the journal must not be applied.
 
 use super::super::sink::Sink;
 use super::super::snapshot::narrow;
@@ -20,54 +21,56 @@ const MAGIC: &[u8; 16] = b"Hyperchunk redo1";
 const FOOTER_MAGIC: &[u8; 16] = b"Hyperchunk rend1";
 const HEADER_BYTES: u64 = 64;
 const FOOTER_BYTES: u64 = 64;
-/// Unit of a disk's writes, in bytes: after a power failure it holds either all old or all new bytes.
+/// Number of bytes that a disk writes atomically: after a power failure, a sector has only old or only new
+/// bytes.
 const SECTOR_BYTES: u64 = 512;
-/// Number of bytes that are copied at once: whole pages.
+/// Number of bytes copied at a time, a multiple of the page size.
 const COPY_BYTES: u64 = 1 << 20;
-/// Size of a page of memory in bytes; of larger ones, a divisor.
+/// Size of a memory page in bytes, or a divisor of it.
 const PAGE_BYTES: usize = 4096;
 /// Maximum number of bytes of a superblock.
 const MAX_SUPERBLOCK_BYTES: u64 = 100;
-/// Maximum size of a file of zeros that is taken for the remains of a journal, in bytes. Of a longer journal, systems
-/// have written the first bytes before the last ones are there; a longer file was allocated by another program.
+/// Maximum size in bytes of a file of zeros that is considered the remains of a journal. Systems write the
+/// first bytes of a longer journal to disk before the last ones are appended; so a longer file was allocated
+/// by another program.
 const MAX_ZERO_BYTES: u64 = 256 << 20;
 /// Number of `u64` fields of a piece in the index.
 const PIECE_FIELDS: usize = 3;
 
-/// The file that holds a journal.
+/// File of a journal.
 pub(crate) trait JournalFile: fmt::Debug + Send + Sync {
     /// Writes bytes at an offset.
     fn write_at(&mut self, offset: u64, bytes: &[u8]) -> Result<()>;
-    /// Reads bytes that were written.
+    /// Reads written bytes.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()>;
-    /// Waits until the bytes are on disk.
+    /// Syncs the bytes to disk.
     fn sync(&mut self) -> Result<()>;
-    /// Removes all bytes from `size` on.
+    /// Truncates the file to `size` bytes.
     fn cut(&mut self, size: u64) -> Result<()>;
-    /// Waits until what [`JournalFile::cut`] removed cannot come back.
+    /// Syncs the truncation by [`JournalFile::cut`] to disk.
     fn sync_cut(&mut self) -> Result<()>;
-    /// Checks that no other editor's journal is in the place of this one.
+    /// Checks that there is no journal of another editor.
     fn check_place(&self) -> Result<()>;
     /// Deletes the file.
     fn remove(&mut self) -> Result<()>;
 }
 
-/// A piece of the file with new bytes.
+/// A range of the edited file with new bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Piece {
     length: u64,
-    /// Offset of its bytes in the journal.
+    /// Offset of the new bytes in the journal.
     at: u64,
 }
 
-/// How far a commit is.
+/// State of a commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     /// Not committed yet.
     Waiting,
-    /// Committed: complete in the journal, and on disk.
+    /// Committed: the journal is complete and on disk.
     Journaled,
-    /// Committed: in one sector of the file, which is not synced yet.
+    /// Committed: written to one sector of the file, which is not synced yet.
     InPlace,
 }
 
@@ -75,16 +78,16 @@ enum State {
 #[derive(Debug)]
 pub(crate) struct Redo {
     file: Box<dyn JournalFile>,
-    /// The pieces by their offset in the edited file; they do not overlap.
+    /// Pieces by their offset in the edited file; they do not overlap.
     pieces: BTreeMap<u64, Piece>,
-    /// The end of the written bytes in the journal; 0 before the header.
+    /// End of the written bytes in the journal; 0 before the header is written.
     end: u64,
     state: State,
-    /// True if a power failure may bring back the journal of an earlier commit.
+    /// True if the journal of an earlier commit may reappear after a power failure.
     may_return: bool,
-    /// True if a commit within a sector needs no journal.
+    /// True if a commit within one sector is written without the journal.
     skips: bool,
-    /// Offset and length of the superblock that guards commits, if one does.
+    /// Offset and length of the superblock, if it guards commits.
     guard: Option<(u64, usize)>,
 }
 
@@ -101,22 +104,22 @@ impl Redo {
         }
     }
 
-    /// Writes every commit to the journal, also those within a sector.
+    /// Makes every commit use the journal, also those within one sector.
     pub(crate) fn always(self) -> Self {
         Self { skips: false, ..self }
     }
 
-    /// Lets the superblock guard the commits: see [`guarded`].
+    /// Makes the superblock guard commits: see [`guarded`].
     pub(crate) fn with_guard(self, at: u64, length: usize) -> Self {
         Self { guard: Some((at, length)), ..self }
     }
 
-    /// True if a commit has happened whose bytes are not all in the file, or not synced there.
+    /// Returns whether there is a valid commit whose bytes are not all written to the file and synced.
     pub(crate) fn is_complete(&self) -> bool {
         self.state != State::Waiting
     }
 
-    /// Adds bytes for an offset of the edited file.
+    /// Adds new bytes for an offset of the edited file.
     pub(crate) fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
         if bytes.is_empty() {
             return Ok(());
@@ -137,7 +140,7 @@ impl Redo {
         Ok(())
     }
 
-    /// Records a piece in place of all that it covers.
+    /// Adds a piece, which replaces the parts of others that it overlaps.
     fn put(&mut self, offset: u64, piece: Piece) {
         let end = offset + piece.length;
         let before = self.pieces.range(..offset).next_back().map(|(start, old)| (*start, *old));
@@ -159,7 +162,7 @@ impl Redo {
         self.pieces.insert(offset, piece);
     }
 
-    /// Replaces the bytes of a buffer, which was read at an offset of the file, by waiting ones.
+    /// Applies the new bytes to a buffer that was read at an offset of the file.
     pub(crate) fn overlay(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
         let end = offset + buffer.len() as u64;
         let before = self.pieces.range(..offset).next_back();
@@ -173,9 +176,9 @@ impl Redo {
         Ok(())
     }
 
-    /// Makes the journal complete: from now on the commit happens, whatever ends. `size` is the size of the file
-    /// after it. A commit within a sector, of which a disk holds either all old or all new bytes, goes to the file
-    /// at once.
+    /// Completes the journal: from now on the commit is valid, even if the process or the machine stops.
+    /// `size` is the size of the file after the commit. A commit within one sector, which a disk writes
+    /// atomically, is written to the file directly.
     pub(crate) fn complete(&mut self, file: &dyn Sink, size: u64) -> Result<()> {
         if self.is_complete() || self.pieces.is_empty() {
             return Ok(());
@@ -194,7 +197,7 @@ impl Redo {
             return Ok(());
         }
         if let Some((at, length)) = self.guard {
-            // A piece of its own, also if the commit does not change it.
+            // The superblock becomes a piece of its own, even if the commit does not change it.
             let mut superblock = vec![0; length];
             file.read_at(at, &mut superblock)?;
             self.overlay(at, &mut superblock)?;
@@ -219,7 +222,7 @@ impl Redo {
         index.extend(footer);
         let written = self.file.write_at(self.end, &index).and_then(|()| self.file.sync());
         if let Err(error) = written {
-            // A footer that may be there must not be: the commit has failed.
+            // The commit has failed, so a footer that may have been written must be removed.
             self.file.cut(self.end).and_then(|()| self.file.sync())?;
             return Err(error);
         }
@@ -227,8 +230,8 @@ impl Redo {
         Ok(())
     }
 
-    /// Returns the offset and length of the range of all pieces, if it has no gaps, is within a sector and needs no
-    /// journal. Other threads may write to free space in a gap meanwhile.
+    /// Returns offset and length of the range of all pieces, if it has no gaps, is within one sector and
+    /// needs no journal. With a gap the journal is needed, as other threads may write to free space in it.
     fn in_one_sector(&self) -> Option<(u64, usize)> {
         let (start, _) = self.pieces.first_key_value()?;
         let mut end = *start;
@@ -242,7 +245,7 @@ impl Redo {
         is_one.then(|| (*start, narrow(end - start)))
     }
 
-    /// Puts all bytes into the file; the journal is empty after that. May be repeated after a failure.
+    /// Writes all bytes to the file, and empties the journal. May be repeated after a failure.
     pub(crate) fn apply(&mut self, file: &dyn Sink) -> Result<()> {
         match self.state {
             State::Waiting => return Ok(()),
@@ -286,14 +289,14 @@ impl Redo {
         Ok(())
     }
 
-    /// Deletes the journal, unless it holds a commit that is not in the file yet.
+    /// Deletes the journal, unless it has a commit that is not yet in the file.
     pub(crate) fn remove(&mut self) -> Result<()> {
         if self.is_complete() {
             return Ok(());
         }
         self.pieces.clear();
         self.end = 0;
-        // A journal that a power failure brings back must not be complete.
+        // The truncation is synced, so that no complete journal can reappear after a power failure.
         self.file.cut(0).and_then(|()| self.file.sync_cut())?;
         self.may_return = false;
         self.file.remove()
@@ -305,7 +308,7 @@ fn put_sector_checksums(file: &dyn Sink, start: u64, length: u64, index: &mut Ve
     let (mut at, end) = (start, start.saturating_add(length));
     let mut bytes = Vec::new();
     while at < end {
-        // Parts end where sectors do.
+        // Parts end at sector boundaries.
         let next = (at.saturating_add(COPY_BYTES) / SECTOR_BYTES).saturating_mul(SECTOR_BYTES).min(end);
         bytes.resize(narrow(next - at), 0);
         file.read_at(at, &mut bytes)?;
@@ -318,10 +321,10 @@ fn put_sector_checksums(file: &dyn Sink, start: u64, length: u64, index: &mut Ve
     Ok(())
 }
 
-/// Buffer for parts of a file, whose bytes are as far into a page of memory as they are into one of the file.
+/// Buffer for parts of a file. Bytes have the same offset in a memory page as in a page of the file.
 ///
-/// A process that is killed ends its write where a page of the file ends, one of memory, or the part. All are ends of
-/// sectors, so that each sector has its old or its new bytes.
+/// If a process is killed, its write ends at the end of a page of the file, of a memory page, or of the part.
+/// All of these are ends of sectors, so that each sector has only old or only new bytes.
 struct PartBuffer {
     memory: Vec<u8>,
     /// Index of the first page.
@@ -329,7 +332,7 @@ struct PartBuffer {
 }
 
 impl PartBuffer {
-    /// Makes a buffer for parts of `length` bytes of a file from `offset` on.
+    /// Creates a buffer for parts of the `length` bytes of a file from `offset` on.
     fn new(offset: u64, length: u64) -> Self {
         let needed = narrow((offset % PAGE_BYTES as u64).saturating_add(length).min(COPY_BYTES));
         let memory = vec![0; needed + PAGE_BYTES];
@@ -337,7 +340,7 @@ impl PartBuffer {
         Self { memory, first }
     }
 
-    /// Returns the place of the part at an offset, which has at most `length` bytes.
+    /// Returns the buffer for the part at an offset, which has at most `length` bytes.
     fn part(&mut self, offset: u64, length: u64) -> &mut [u8] {
         let before = offset % PAGE_BYTES as u64;
         let start = self.first + narrow(before);
@@ -345,7 +348,7 @@ impl PartBuffer {
     }
 }
 
-/// Writes few bytes to a file, as [`copy`] does.
+/// Writes a small number of bytes to a file, as [`copy`] does.
 fn write(file: &dyn Sink, offset: u64, bytes: &[u8]) -> Result<()> {
     let length = bytes.len() as u64;
     let mut buffer = PartBuffer::new(offset, length);
@@ -354,7 +357,7 @@ fn write(file: &dyn Sink, offset: u64, bytes: &[u8]) -> Result<()> {
     file.write_at(offset, part)
 }
 
-/// Copies bytes of a journal, from `at` on, to a place of the file.
+/// Copies `length` bytes of a journal, from `at` on, to offset `start` of the file.
 fn copy(journal: &dyn JournalFile, at: u64, file: &dyn Sink, start: u64, length: u64) -> Result<()> {
     let mut buffer = PartBuffer::new(start, length);
     let mut done = 0;
@@ -381,7 +384,7 @@ fn checksum(journal: &dyn JournalFile, at: u64, length: u64) -> Result<u32> {
     Ok(state)
 }
 
-/// Returns the parts of a range that are in one sector each: offset and length.
+/// Divides a range at sector boundaries; returns offset and length of each part.
 pub(super) fn sectors(start: u64, length: u64) -> impl Iterator<Item = (u64, u64)> {
     let end = start + length;
     let mut at = start;
@@ -403,11 +406,11 @@ struct FoundPiece {
     old: Vec<u32>,
 }
 
-/// A complete journal that an interrupted program left.
+/// A complete journal of an interrupted edit.
 pub(crate) struct LeftRedo<'a> {
     journal: &'a dyn JournalFile,
     pieces: Vec<FoundPiece>,
-    /// Size of the file that the commit needs: its new data are below.
+    /// Minimum size of the file: the end of the commit's new data.
     size: u64,
 }
 
@@ -431,7 +434,7 @@ impl<'a> LeftRedo<'a> {
         if sum != Some(lookup3(&index)) {
             return Ok(None);
         }
-        let damaged = || Error::corrupt("a journal whose index is damaged");
+        let damaged = || Error::corrupt("the index of the journal is damaged");
         let mut left = Self { journal, pieces: Vec::new(), size: field(3) };
         let mut at = 0;
         for _ in 0..count {
@@ -459,7 +462,7 @@ impl<'a> LeftRedo<'a> {
         Ok(Some(left))
     }
 
-    /// Returns the commit in memory; `None` if it is too large for that.
+    /// Reads the commit into memory; returns `None` if it is too large for that.
     pub(crate) fn waiting(&self) -> Result<Option<WaitingCommit>> {
         let total = self.pieces.iter().fold(0, |total: u64, piece| total.saturating_add(piece.length));
         if total > MAX_WAITING_BYTES {
@@ -474,10 +477,10 @@ impl<'a> LeftRedo<'a> {
         Ok(Some(WaitingCommit::new(pieces, self.size)))
     }
 
-    /// Puts all bytes into the file, which has `length` bytes.
+    /// Writes all bytes to the file, which has `length` bytes.
     ///
     /// # Errors
-    /// Changed if a sector holds neither its old nor its new bytes, or the file lacks new data of the commit.
+    /// Changed if a sector has neither its old nor its new bytes, or the file lacks new data of the commit.
     pub(crate) fn apply(&self, file: &dyn Sink, length: u64) -> Result<()> {
         if length < self.size {
             return Err(truncated(self.size, length));
@@ -505,7 +508,7 @@ impl<'a> LeftRedo<'a> {
             }
         }
         if let Some(piece) = last {
-            // Guards the file until everything else is there.
+            // The superblock guards the file until all other bytes are written.
             file.sync()?;
             put(piece)?;
         }
@@ -530,8 +533,8 @@ fn header() -> Vec<u8> {
     header
 }
 
-/// Returns the offset of the footer of a journal of `size` bytes, and its bytes before the checksum; `None` if it has no
-/// valid one.
+/// Returns the offset of the footer of a journal of `size` bytes, and its bytes before the checksum; `None`
+/// if there is no valid footer.
 fn footer(journal: &dyn JournalFile, size: u64) -> Result<Option<(u64, Vec<u8>)>> {
     let Some(at) = size.checked_sub(FOOTER_BYTES).filter(|at| *at >= HEADER_BYTES) else { return Ok(None) };
     let mut footer = vec![0; narrow(FOOTER_BYTES)];
@@ -541,22 +544,22 @@ fn footer(journal: &dyn JournalFile, size: u64) -> Result<Option<(u64, Vec<u8>)>
     Ok(is_valid.then_some((at, footer)))
 }
 
-/// Kind of the file in the place of a journal.
+/// Kind of a file that has the name of a journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Content {
     /// A journal, by its first bytes.
     Journal,
-    /// What an interruption left of a journal that was never complete. Nothing of its commit is in the file.
+    /// Remains of a journal that was never complete. Nothing of its commit has been written to the file.
     Remnant,
-    /// A file of the user's that has this name.
+    /// Another file, of the user.
     Other,
 }
 
 impl Content {
-    /// Looks at a file of `size` bytes. File systems may lengthen a file before its bytes are on disk: after a power
-    /// failure it has zeros in their place. A journal is synced before its commit is put into the file, so that one
-    /// whose header is zeros was never complete. Zeros may also be the beginning of a file of the user's: only
-    /// zeros, or the end of a journal, may follow.
+    /// Classifies a file of `size` bytes. File systems may extend a file before its bytes are on disk, so
+    /// that it has zeros instead of them after a power failure. A journal is synced before its commit is
+    /// written to the file; so one whose header is zeros was never complete. As a file of the user may also
+    /// begin with zeros, only zeros, or the end of a journal, may follow.
     pub(super) fn of(journal: &dyn JournalFile, size: u64) -> Result<Self> {
         let mut start = vec![0; narrow(size.min(HEADER_BYTES))];
         journal.read_at(0, &mut start)?;
@@ -573,7 +576,7 @@ impl Content {
     }
 }
 
-/// Returns whether a file has only zeros, and no more of them than a journal may lose at once.
+/// Returns whether a file has only zeros, and at most [`MAX_ZERO_BYTES`].
 fn has_only_zeros(journal: &dyn JournalFile, size: u64) -> Result<bool> {
     if size > MAX_ZERO_BYTES {
         return Ok(false);
@@ -591,13 +594,13 @@ fn has_only_zeros(journal: &dyn JournalFile, size: u64) -> Result<bool> {
     Ok(true)
 }
 
-/// Returns whether a guarded superblock has these bytes at an offset.
+/// Returns whether a guarded superblock has the bytes `now` at offset `at`.
 pub(super) fn is_part(now: &[u8], at: u64, guard: Option<&[u8]>) -> bool {
     let end = narrow(at) + now.len();
     guard.and_then(|guard| guard.get(narrow(at)..end)) == Some(now)
 }
 
-/// Returns the error of a file that is shorter than a commit needs.
+/// Returns the error for a file that is shorter than a commit needs.
 pub(super) fn truncated(needed: u64, length: u64) -> Error {
     let message = format!(
         "cannot complete an interrupted edit: expected a file of at least {needed} bytes, got {length}: it was \
@@ -606,9 +609,9 @@ pub(super) fn truncated(needed: u64, length: u64) -> Error {
     Error::new(ErrorKind::Changed, message)
 }
 
-/// Returns the error of a sector that has neither its old nor its new bytes.
+/// Returns the error for a sector that has neither its old nor its new bytes.
 pub(super) fn foreign(start: u64) -> Error {
-    let message = "cannot complete an interrupted edit: expected the bytes of before or after it, got others: \
+    let message = "cannot complete an interrupted edit: expected the bytes from before or after it, got others: \
                    another program changed the file since; delete the journal to keep the file as it is";
     Error::new(ErrorKind::Changed, message).at(start)
 }

@@ -1,5 +1,5 @@
-//! Sink of an edit: bytes of the last commit are replaced through the redo journal, at the next commit; others are
-//! written at once.
+//! Sink of an edit. Bytes that the last commit uses are replaced through the redo journal at the next commit;
+//! others are written directly.
 
 use super::super::sink::Sink;
 use super::super::space::Ranges;
@@ -17,11 +17,11 @@ pub(super) struct EditSink {
     redo: RwLock<Redo>,
     /// End of the bytes that the last commit uses.
     committed_end: AtomicU64,
-    /// True if bytes were written outside the journal since the last commit.
+    /// True if bytes have been written without the journal since the last commit.
     is_fresh: AtomicBool,
-    /// Free space that is used again since the last commit, by HDF5 address; and the address of the file's start.
+    /// Freed space that was reused since the last commit, by HDF5 address; and the file offset of address 0.
     reused: OnceLock<(Arc<Ranges>, u64)>,
-    /// Keeps other edits of the file by this program out, until it is released.
+    /// Registration that excludes other edits of the file by this process, until it is released.
     only: Mutex<Option<OnlyEdit>>,
 }
 
@@ -33,12 +33,12 @@ impl EditSink {
         Self { file, redo, committed_end, is_fresh, reused: OnceLock::new(), only }
     }
 
-    /// Sets the ranges that may be written to at once, by HDF5 address, and the offset of address 0.
+    /// Sets the ranges that may be written directly, by HDF5 address, and the file offset of address 0.
     pub(super) fn set_reused(&self, ranges: Arc<Ranges>, base: u64) {
         drop(self.reused.set((ranges, base)));
     }
 
-    /// Returns whether the last commit uses none of the bytes.
+    /// Returns whether the last commit does not use a range.
     fn is_free(&self, offset: u64, length: usize) -> bool {
         let inside = |(ranges, base): &(Arc<Ranges>, u64)| {
             offset.checked_sub(*base).is_some_and(|address| ranges.contain(address, length as u64))
@@ -49,12 +49,13 @@ impl EditSink {
     /// Writes bytes that the last commit does not use.
     fn write_free(&self, write: impl FnOnce(&dyn Sink) -> Result<()>) -> Result<()> {
         let written = write(&*self.file);
-        // After the write: a commit in between would take it for synced. It does not refer to these bytes.
+        // Set after the write: if set before, a commit in between would reset it, and the bytes would not be
+        // synced by the next one. That commit itself does not refer to these bytes.
         self.is_fresh.store(true, Ordering::Release);
         written
     }
 
-    /// Puts the bytes of a commit that was interrupted, by a full disk for example, into the file.
+    /// Writes a complete commit to the file, if that failed before, for instance because the disk was full.
     fn finish(&self) -> Result<()> {
         let is_complete = self.redo.read().unwrap_or_else(PoisonError::into_inner).is_complete();
         if is_complete { self.redo_mut().apply(&*self.file) } else { Ok(()) }
@@ -75,7 +76,7 @@ impl Sink for EditSink {
             return self.write_free(|file| file.write_at(offset, bytes));
         }
         let mut redo = self.redo_mut();
-        // Another thread may have committed since: a journal that is complete takes no more bytes.
+        // Another thread may have committed in the meantime; no bytes can be added to a complete journal.
         redo.apply(&*self.file)?;
         let end = self.committed_end.load(Ordering::Acquire);
         let covered = usize::try_from(end.saturating_sub(offset)).unwrap_or(usize::MAX).min(bytes.len());
@@ -105,13 +106,13 @@ impl Sink for EditSink {
     }
 
     fn sync(&self) -> Result<()> {
-        // Publishing syncs: before it, nothing refers to the bytes.
+        // `publish` syncs; before that, no commit refers to the bytes.
         Ok(())
     }
 
     fn publish(&self, size: u64) -> Result<()> {
         let mut redo = self.redo_mut();
-        // New bytes are on disk before the commit that refers to them.
+        // New bytes must be on disk before the commit that refers to them.
         let is_fresh = self.is_fresh.swap(false, Ordering::AcqRel);
         if is_fresh || size > self.committed_end.load(Ordering::Acquire) {
             self.file.publish(size).inspect_err(|_| self.is_fresh.store(true, Ordering::Release))?;
@@ -119,7 +120,7 @@ impl Sink for EditSink {
             self.file.check_place()?;
         }
         redo.complete(&*self.file, size)?;
-        // Committed from here on, even if the bytes cannot be put into the file yet: `settle` does that.
+        // From here on the commit is valid; `settle` writes it to the file.
         self.committed_end.fetch_max(size, Ordering::AcqRel);
         if let Some((reused, _)) = self.reused.get() {
             reused.clear();
@@ -138,12 +139,13 @@ impl Sink for EditSink {
     fn discard(&self) -> Result<()> {
         let mut redo = self.redo_mut();
         redo.remove()?;
-        // Uncommitted bytes after the last commit's.
+        // Removes uncommitted bytes after the end of the last commit.
         if redo.is_complete() { Ok(()) } else { self.file.cut(self.committed_end.load(Ordering::Acquire)) }
     }
 
     fn release(&self) {
-        // An unfinished commit stays: whoever opens the file next completes it.
+        // The journal of a commit that is not in the file is kept: the next program that opens the file
+        // completes it.
         drop(self.redo_mut().remove());
         self.file.release();
         drop(self.only.lock().unwrap_or_else(PoisonError::into_inner).take());

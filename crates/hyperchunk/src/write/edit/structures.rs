@@ -1,5 +1,5 @@
-//! Structures of changed objects, encoded where those of the last commit are as far as they have room, so that a file
-//! does not grow by its edits.
+//! Encoding of changed objects. Their structures are written to the space of those of the last commit if they
+//! fit, so that edits do not enlarge the file.
 
 use super::super::auxiliary::{Auxiliary, Part};
 use super::super::commit::{FrozenDataset, freeze, header_options, plain};
@@ -16,22 +16,22 @@ use std::collections::HashMap;
 
 /// Maximum number of bytes of one padding message.
 const MAX_PADDING_BYTES: u64 = 65_535;
-/// Number of bytes that a block compares at once, to write only those that differ.
+/// Number of bytes compared at a time, to write only blocks that differ.
 const COMPARED_BYTES: usize = 64;
-/// Number of equal bytes between two differences that are written as one.
+/// Maximum number of equal bytes between two differences that are written together.
 const JOINED_BYTES: usize = 256;
 
 /// Encoded structures of an object whose header has a fixed address.
 pub(in super::super) struct Encoded {
     pub(super) id: NodeId,
     pub(super) parts: Vec<Part>,
-    /// Its header, which continues in the last part.
+    /// Header, which continues in the last part.
     pub(super) header: Part,
     /// Extents of the parts.
     pub(super) extents: Vec<Extent>,
-    /// Extents of the last commit that it does not use any more.
+    /// Extents of the last commit that the object no longer uses.
     pub(super) unused: Vec<Extent>,
-    /// Number of its messages, as readers count them, and of links to it.
+    /// Number of messages that a reader finds, and of links to the object.
     pub(super) messages: usize,
     pub(super) links: u32,
 }
@@ -58,7 +58,7 @@ impl Inner {
             Ok(self.space.take_for(Use::Structure, length, 8).0)
         })?;
         let uses = tree.uses(&tree.all());
-        // A read in flight may be in the structures that would be replaced.
+        // Without readers, structures can be replaced in place.
         let exclusion = self.space.exclude_readers();
         let in_place = exclusion.is_some();
         let encode = |id: &NodeId| self.encoded(&tree, *id, &frozen, &structure.addresses, &uses, in_place);
@@ -84,7 +84,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Gives new objects their headers' addresses. In a file of pages each structure has its own place then.
+    /// Allocates the headers of new objects. In a paged file, each structure is allocated on its own.
     fn promise_headers(&self, changed: &[NodeId]) -> Result<()> {
         let mut tree = self.tree_mut();
         for id in changed {
@@ -108,7 +108,7 @@ impl Inner {
         in_place: bool,
     ) -> Result<Encoded> {
         let node = tree.node(id)?;
-        let header = node.pinned.ok_or_else(|| Error::invalid("an object without an address"))?;
+        let header = node.pinned.ok_or_else(|| Error::invalid("the object has no address"))?;
         let extents = node.blocks.iter().copied().chain(node.replaced_extents());
         let (mut own, mut unused) = match in_place {
             true => (OwnSpace::new(extents, self.space.page()), Vec::new()),
@@ -122,12 +122,12 @@ impl Inner {
         let options = header_options(node);
         let is_read = |kind: u16| !matches!(kind, message::NULL | message::REFERENCE_COUNT);
         let count = messages.iter().filter(|message| is_read(message.kind)).count();
-        // Before padding, which would take its place, and be shorter.
+        // Added before the padding, which would be used instead though it is shorter.
         messages.extend(object_header::room(&messages));
         let length = object_header::encode_continuation(&messages, &options)?.len() as u64;
         let least = padding_header_bytes(&options);
         let (address, size) = own.take_padded(length, least).unwrap_or_else(|| {
-            // Room to grow.
+            // Leaves space to grow.
             let size = (length + length / 4 + least).next_multiple_of(8);
             (self.space.take_for(Use::Structure, size, 8).0, size)
         });
@@ -141,10 +141,10 @@ impl Inner {
         Ok(Encoded { id, parts, header, extents, unused, messages: count, links })
     }
 
-    /// Writes the bytes that differ from those at an address.
+    /// Writes the bytes that differ from the file's bytes at an address.
     fn write_changed(&self, address: u64, bytes: &[u8]) -> Result<()> {
         let mut old = vec![0; bytes.len()];
-        // New space past the end of the file has no bytes yet.
+        // Space past the end of the file cannot be read yet.
         if self.sink.read_at(address, &mut old).is_err() {
             return self.sink.write_at(address, bytes);
         }
@@ -152,7 +152,7 @@ impl Inner {
     }
 }
 
-/// Refuses to write a header past the end of the one that an object had before the edit.
+/// Checks that a new header is not longer than the first block of the one before the edit.
 fn check_room(node: &Node, header: &[u8]) -> Result<()> {
     let needed = header.len() as u64;
     node.base.as_ref().map_or(Ok(()), |base| check_first_block(&base.header, needed))
@@ -163,7 +163,8 @@ fn padding_header_bytes(options: &HeaderOptions) -> u64 {
     if options.attribute_order_tracked { 6 } else { 4 }
 }
 
-/// Adds padding messages of `count` bytes in all, which is 0 or at least that of an empty one.
+/// Adds padding messages of `count` bytes in total; `count` is 0 or at least `least`, the size of an empty
+/// one.
 fn pad(messages: &mut Vec<Message>, mut count: u64, least: u64) {
     while count > 0 {
         let mut body = (count - least).min(MAX_PADDING_BYTES);
@@ -176,7 +177,7 @@ fn pad(messages: &mut Vec<Message>, mut count: u64, least: u64) {
     }
 }
 
-/// Calls a function with each part of `new` that differs from `old`, and its start.
+/// Calls a function with offset and bytes of each part of `new` that differs from `old`.
 fn differences(old: &[u8], new: &[u8], mut with: impl FnMut(usize, &[u8]) -> Result<()>) -> Result<()> {
     let mut found: Option<(usize, usize)> = None;
     for (number, (before, after)) in old.chunks(COMPARED_BYTES).zip(new.chunks(COMPARED_BYTES)).enumerate() {

@@ -10,8 +10,8 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
 impl Writer {
-    /// Begins a transaction: the changes until [`Writer::end`] are one commit, or undone by [`Writer::rollback`].
-    /// Earlier changes are committed first.
+    /// Begins a transaction. [`Writer::end`] commits its changes as one commit, and [`Writer::rollback`]
+    /// undoes them. Earlier changes are committed first.
     ///
     /// # Errors
     /// Unsupported for a file that is not edited; Invalid if a transaction is open; as [`Writer::flush`].
@@ -49,12 +49,13 @@ impl Writer {
     /// Commits a transaction.
     ///
     /// # Errors
-    /// Invalid if none is open; as [`Writer::flush`]: the transaction then is open still
-    /// ([`Writer::is_in_transaction`]), unless its commit could only not be put into the file yet.
+    /// Invalid if no transaction is open; as [`Writer::flush`]. The transaction then stays open
+    /// ([`Writer::is_in_transaction`]), unless its commit is valid and only could not be written to the file
+    /// yet.
     pub fn end(&self) -> Result<()> {
         let state = self.take_transaction()?;
         self.flush().inspect_err(|_| {
-            // A commit that waits in the journal has happened.
+            // A commit that is complete in the journal is valid.
             let is_committed = *self.0.commits() == Some(self.changes());
             if let Some(edit) = self.0.edit.as_ref().filter(|_| !is_committed) {
                 *edit.transaction.lock().unwrap_or_else(PoisonError::into_inner) = Some(state);
@@ -69,12 +70,12 @@ impl Writer {
         edit.is_some_and(|edit| edit.transaction.lock().unwrap_or_else(PoisonError::into_inner).is_some())
     }
 
-    /// Undoes a transaction: the file is in the state of its beginning. Objects that were made in it cannot be used
-    /// any more. No other thread may use the file meanwhile.
+    /// Undoes a transaction: restores the state at its beginning. Objects that were created in it can no
+    /// longer be used. No other thread may use the file during the call.
     ///
     /// # Errors
-    /// Invalid if none is open; the errors of the file: nothing can be committed then. If it is the journal that cannot
-    /// be deleted, [`Writer::close`] tries again.
+    /// Invalid if no transaction is open; the errors of the file, after which the writer is closed. If the
+    /// journal could not be deleted, [`Writer::close`] tries again.
     ///
     /// # Examples
     /// ```
@@ -97,9 +98,9 @@ impl Writer {
         let mut last = self.0.commits();
         let undone = self.undo(state);
         if undone.is_err() {
-            // The changes must not be committed by what follows.
+            // Later calls must not commit the changes.
             self.0.gate.refuse();
-            // A journal that is complete on the disk, in spite of an error, must not stay.
+            // A journal that is complete on disk in spite of an error must be deleted.
             self.0.left.store(self.0.sink.discard().is_err(), Ordering::Release);
             self.0.sink.release();
         }
@@ -116,7 +117,7 @@ impl Writer {
         state.ok_or_else(|| self.0.named(Error::invalid("no transaction is open")))
     }
 
-    /// Refuses to commit within a transaction.
+    /// Checks that no transaction is open; `what` is the operation in the error message.
     pub(in super::super) fn check_no_transaction(&self, what: &str) -> Result<()> {
         if self.is_in_transaction() { Err(self.open_transaction(what)) } else { Ok(()) }
     }
@@ -161,7 +162,7 @@ impl Writer {
                 }
             }
         }
-        // Commits since the file was opened have replaced bytes that are cached.
+        // The cache may have bytes that commits since the opening of the file have replaced.
         edit.base.forget_structure();
         for (id, kept) in datasets {
             self.load(id)?;
@@ -177,11 +178,11 @@ impl Writer {
 }
 
 impl super::super::writer::Inner {
-    /// Gives a dataset that is in use the extent and the data of the last commit.
+    /// Restores extent and data of the last commit in a dataset that is in use.
     fn restore_dataset(&self, id: NodeId, kept: Arc<DatasetNode>) -> Result<()> {
         let Some(edit) = &self.edit else { return Ok(()) };
         let header = self.tree().node(id)?.base.as_ref().map(|base| Arc::clone(&base.header));
-        let header = header.ok_or_else(|| Error::invalid("an object that was not read"))?;
+        let header = header.ok_or_else(|| Error::invalid("the object has not been loaded"))?;
         let (old, index) =
             dataset(&Object::from_header(&edit.base, header)?.dataset()?, self.options.oldest)?;
         *kept.dataspace.write().unwrap_or_else(PoisonError::into_inner) = old.dataspace();

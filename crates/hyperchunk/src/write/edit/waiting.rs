@@ -1,4 +1,5 @@
-//! Reading of a file through the complete journal of an interrupted edit, where the file cannot be written.
+//! Reading of a file after an interrupted edit, with the bytes of its complete journal, if the file cannot be
+//! written.
 
 use super::super::snapshot::narrow;
 use super::guard::guarded;
@@ -9,22 +10,22 @@ use hyperchunk_format::checksum::lookup3;
 use std::fmt;
 use std::sync::Arc;
 
-/// Maximum number of bytes of a commit that is held in memory.
+/// Maximum number of bytes of a commit that is kept in memory.
 pub(super) const MAX_WAITING_BYTES: u64 = 256 << 20;
 
-/// A piece of the file, as it is after the commit.
+/// A range of the file with its bytes after the commit.
 #[derive(Debug)]
 pub(super) struct WaitingPiece {
     pub(super) start: u64,
     pub(super) bytes: Vec<u8>,
-    /// Checksums of its sectors before the commit.
+    /// Checksums of the range's sectors before the commit.
     pub(super) old: Vec<u32>,
 }
 
-/// A commit that is in a journal, and not or partly in its file.
+/// A commit that is complete in a journal, but not or only partly written to its file.
 #[derive(Debug, Clone)]
 pub(crate) struct WaitingCommit {
-    /// By offset; they do not overlap.
+    /// Pieces in order of offset; they do not overlap.
     pieces: Arc<[WaitingPiece]>,
     /// Size of the file that the commit needs.
     size: u64,
@@ -41,10 +42,11 @@ impl WaitingCommit {
         Self { pieces: pieces.into(), size, checksum }
     }
 
-    /// Returns the file as it is after the commit.
+    /// Returns a source that reads the file in its state after the commit.
     ///
     /// # Errors
-    /// Changed if the commit is not one of this file, or another program changed the file since; those of reading.
+    /// Changed if the commit belongs to another file, or another program has changed the file since; the
+    /// errors of reading.
     pub(crate) fn over(&self, file: LocalFile) -> Result<CommittedSource> {
         if file.size() < self.size {
             return Err(truncated(self.size, file.size()));
@@ -66,7 +68,7 @@ impl WaitingCommit {
     }
 }
 
-/// A file with the bytes of a commit over its own.
+/// A file in its state after a commit that is only in its journal.
 pub(crate) struct CommittedSource {
     file: LocalFile,
     commit: WaitingCommit,
@@ -98,7 +100,7 @@ impl Source for CommittedSource {
     }
 
     fn version(&self) -> Option<String> {
-        // Companions that belong to the file do not belong to the commit.
+        // The state after the commit has its own version, as companions of the file do not describe it.
         self.file.version().map(|version| format!("{version};commit:{:08x}", self.commit.checksum))
     }
 

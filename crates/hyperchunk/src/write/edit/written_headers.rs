@@ -1,5 +1,5 @@
-//! Check of a commit before it completes: the object headers that it writes read back. A fault in their encoding then is
-//! an error, and not a damaged file.
+//! Check of a commit before it completes: parses the object headers that it writes. A defect in their
+//! encoding thus causes an error, not a damaged file.
 
 use super::super::commit::Structure;
 use super::super::sink::Sink;
@@ -13,7 +13,7 @@ use std::borrow::Cow;
 
 const SIZES: Sizes = Sizes { address: 8, length: 8 };
 
-/// Bytes of the file as the commit leaves them, by HDF5 address.
+/// Bytes of the file after the commit, by HDF5 address.
 struct WrittenView<'a> {
     sink: &'a dyn Sink,
     structure: &'a Structure,
@@ -27,7 +27,7 @@ impl View for WrittenView<'_> {
 
     fn bytes(&self, offset: u64, length: usize) -> Result<Cow<'_, [u8]>> {
         let end = offset.checked_add(length as u64).filter(|end| *end <= self.size);
-        end.ok_or_else(|| Error::new(ErrorKind::Truncated, "outside of what is written").at(offset))?;
+        end.ok_or_else(|| Error::new(ErrorKind::Truncated, "past the end of the written bytes").at(offset))?;
         let from = offset.checked_sub(self.structure.start).and_then(|from| usize::try_from(from).ok());
         let new = from.and_then(|from| self.structure.region.get(from..)?.get(..length));
         if let Some(new) = new {
@@ -40,7 +40,8 @@ impl View for WrittenView<'_> {
 }
 
 impl Inner {
-    /// Checks that the headers of a commit, which are written but not yet valid, are read as they were encoded.
+    /// Checks that the headers of a commit, which are written but not yet valid, can be parsed and have the
+    /// expected numbers of messages and links.
     pub(super) fn check_written(&self, structure: &Structure, encoded: &[Encoded]) -> Result<()> {
         let parts = encoded.iter().flat_map(|object| object.parts.iter().chain([&object.header]));
         let ends = parts.map(|(address, bytes)| address.saturating_add(bytes.len() as u64));
@@ -69,8 +70,8 @@ impl Inner {
 
 fn failed(address: u64, why: &str) -> Error {
     Error::invalid(format!(
-        "cannot commit the changes: expected an object header that reads back, got one that does not: {why}; the file is \
-         as the last commit left it; please report this with what was changed"
+        "cannot commit the changes: a written object header cannot be read correctly: {why}; the file is in the state of \
+         the last commit; please report this with the changes that you made"
     ))
     .at(address)
 }
