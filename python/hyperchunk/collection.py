@@ -294,7 +294,7 @@ class Collection(Mapping[str, "CollectionDataset"]):
         Returns:
             The number of files that were new.
         """
-        skip = on_mismatch == "skip"
+        skip = _skips(on_mismatch)
         names = _names(files, self._options)
         with Progress(progress, len(names), "files") as shown:
             report = _reporter(shown) if is_wanted(progress) else None

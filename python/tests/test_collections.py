@@ -213,6 +213,8 @@ def test_damaged_and_missing_files(granules: list[Path], tmp_path: Path) -> None
     assert set(collection.skipped) == {str(broken), str(missing)}
     with pytest.raises(NotFoundError, match="no file matches"):
         hyperchunk.open_collection(str(tmp_path / "none*.nc"))
+    with pytest.raises(ValueError, match="on_mismatch must be 'error' or 'skip', not 'ignore'"):
+        collection.append([broken], on_mismatch="ignore")  # type: ignore[arg-type]
 
 
 def test_a_file_that_changed(granules: list[Path]) -> None:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hyperchunk._printable import printable
 from hyperchunk.exceptions import InvalidError
 from hyperchunk.frames import attributes
 from hyperchunk.frames.model import Field, Source, Unique, Values
@@ -131,7 +130,7 @@ class PlotSource(Source):
 def _bounds(found: Sequence[tuple[str, Dataset]], signal: tuple[str, Dataset]) -> set[str]:
     """Returns the names of axes that have one value more than the signal has rows: the bounds of bins."""
     return {
-        printable(name)
+        name
         for name, data in found
         if name != signal[0] and data.shape and signal[1].shape and data.shape[0] == signal[1].shape[0] + 1
     }

@@ -217,6 +217,17 @@ def test_plots_of_nexus(tmp_path: Path) -> None:
     assert hyperchunk.frames.read(file["first"]).to_pandas()["counts"].tolist() == [5, 6, 7, 8]
 
 
+@pytest.mark.parametrize("name", ["edge", "edge\x01"])
+def test_lower_bounds_of_bins(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "x.nxs"
+    with h5py.File(path, "w") as file:
+        plot = file.create_group("plot")
+        plot.attrs.update({"NX_class": "NXdata", "signal": "counts", "axes": [name]})
+        plot[name], plot["counts"] = np.arange(5.0), np.arange(4)
+    frame = hyperchunk.frames.read(hyperchunk.open(path)["plot"]).to_pandas()
+    assert frame.to_numpy().tolist() == [[0, 0], [1, 1], [2, 2], [3, 3]]
+
+
 def test_plots_that_lead_in_a_circle(tmp_path: Path) -> None:
     path = tmp_path / "x.nxs"
     with h5py.File(path, "w") as file:

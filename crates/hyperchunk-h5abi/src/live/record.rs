@@ -206,6 +206,8 @@ fn attribute(library: &'static Library, dataset: Hid) -> Result<Option<Vec<u8>>>
 }
 
 fn read_variable(library: &'static Library, attribute: Hid, memory_type: Hid) -> Result<Vec<u8>> {
+    // Before the string is allocated, which would leak if this failed.
+    let space = library.scalar_space()?;
     let mut text: *mut c_char = std::ptr::null_mut();
     // SAFETY: a variable-length string is read into one pointer.
     if unsafe { (library.f.attr_read)(attribute, memory_type, (&raw mut text).cast()) } < 0 || text.is_null()
@@ -223,7 +225,6 @@ fn read_variable(library: &'static Library, attribute: Hid, memory_type: Hid) ->
             format!("its record has {length} bytes, more than {MAX_RECORD_BYTES}"),
         ))
     };
-    let space = library.scalar_space()?;
     // SAFETY: allocated by attr_read for this type and space.
     unsafe { (library.f.vlen_reclaim)(memory_type, space.id, 0, (&raw mut text).cast()) };
     bytes

@@ -88,7 +88,7 @@ fn write<T: Element>(
     let unpacked = unpack(input, size.saturating_mul(2).saturating_add(1 << 20))?;
     let stream = unpacked.as_deref().unwrap_or(input);
     let Some(version) = stream.first_chunk::<3>() else { return Err(damaged("too short")) };
-    if *version < OLDEST || !version.starts_with(&[2]) {
+    if *version < OLDEST || !version.starts_with(&[2, 1]) {
         let [major, minor, patch] = version;
         let message = format!("an SZ chunk of version {major}.{minor}.{patch}: expected 2.1.8 to 2.1.12");
         return Err(Error::unsupported(message));

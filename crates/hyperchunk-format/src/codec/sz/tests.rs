@@ -27,6 +27,7 @@ fn other_versions() {
     let message = "an SZ chunk of version 2.0.2: expected 2.1.8 to 2.1.12";
     assert_eq!((error.kind(), error.message()), (ErrorKind::Unsupported, message));
     assert_eq!(check(&[1, 4, 13, 0]).kind(), ErrorKind::Unsupported);
+    assert_eq!(check(&[2, 2, 0, 0, 0, 0]).kind(), ErrorKind::Unsupported);
     assert_eq!(check(&[]).kind(), ErrorKind::Filter);
 }
 
