@@ -70,7 +70,7 @@ impl Marker {
         format!("{MARKER}{}/{}/{number}", self.dataset, self.epoch)
     }
 
-    /// Returns the datasets of a file that belong to stores, each with its path. Groups that cannot be read
+    /// Returns the datasets of a file that belong to stores, each with its path. Damaged groups
     /// are skipped.
     ///
     /// # Errors
@@ -79,6 +79,8 @@ impl Marker {
         let mut all = Vec::new();
         file.walk(&file.root()?, b"/", &mut |visit| {
             match visit.found {
+                // A group whose bytes could not be read may have datasets.
+                Found::Broken(error) if error.is_of_reading() => return Err(error),
                 Found::Object(object) if object.kind() == ObjectKind::Dataset => {
                     let dataset = object.dataset()?;
                     if let Some(marker) = Self::from_dataset(&dataset) {
