@@ -136,7 +136,9 @@ pub(crate) fn value_matches(
     value: &[u8],
 ) -> PyResult<bool> {
     let predicate: Predicate = predicate.parse().map_err(|e| to_python(py, &e))?;
-    predicate.matches_value(dataset.0.datatype(), value).map_err(|e| to_python(py, &dataset.0.name(e)))
+    predicate
+        .matches_value(dataset.0.datatype(), value)
+        .map_err(|e| to_python(py, &dataset.0.with_context(e)))
 }
 
 /// Returns the top zones of a dataset, the number of bytes scanned, and the total.

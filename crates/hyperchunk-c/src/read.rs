@@ -97,11 +97,13 @@ impl ReadObject {
     pub(crate) fn chunk(&self, offset: &[u64]) -> Result<Option<(Vec<u8>, u32)>> {
         let dataset = self.dataset()?;
         let chunked = dataset.chunked();
-        let chunked = chunked.ok_or_else(|| dataset.name(Error::invalid("the dataset has no chunks")))?;
+        let chunked =
+            chunked.ok_or_else(|| dataset.with_context(Error::invalid("the dataset has no chunks")))?;
         let quotient =
             |(offset, length): (&u64, &u64)| (*length > 0 && offset % length == 0).then(|| offset / length);
         let scaled: Option<Vec<u64>> = offset.iter().zip(&chunked.dims).map(quotient).collect();
-        let scaled = scaled.ok_or_else(|| dataset.name(Error::invalid("no chunk begins at the offset")))?;
+        let scaled =
+            scaled.ok_or_else(|| dataset.with_context(Error::invalid("no chunk begins at the offset")))?;
         let chunks = match self.chunks.get() {
             Some(chunks) => chunks,
             None => {
@@ -353,7 +355,7 @@ pub unsafe extern "C" fn hc_read(
         let dataset = object.dataset()?;
         // SAFETY: the program's promise.
         let wanted = unsafe { ReadSelection::new(dataset, number, (start, count, stride)) };
-        let wanted = wanted.map_err(|error| dataset.name(error))?;
+        let wanted = wanted.map_err(|error| dataset.with_context(error))?;
         // SAFETY: the program's promise.
         let out = unsafe { foreign::room(buf, wanted.bytes, "buf") }?;
         match &wanted.conversion {
@@ -381,7 +383,7 @@ pub unsafe extern "C" fn hc_read_many(number: usize, requests: *const ReadReques
             let hyperslab = (request.start, request.count, request.stride);
             // SAFETY: the program's promise.
             let wanted = unsafe { ReadSelection::new(dataset, request.r#type, hyperslab) };
-            selections.push((dataset, wanted.map_err(|error| dataset.name(error))?));
+            selections.push((dataset, wanted.map_err(|error| dataset.with_context(error))?));
         }
         let mut reads = Vec::with_capacity(number);
         for (request, (dataset, wanted)) in requests.iter().zip(&selections) {
@@ -412,7 +414,7 @@ pub unsafe extern "C" fn hc_read_strings(
         let dataset = object.dataset()?;
         // SAFETY: the program's promise.
         let wanted = unsafe { ReadSelection::new(dataset, types::STORED, (start, count, stride)) };
-        let wanted = wanted.map_err(|error| dataset.name(error))?;
+        let wanted = wanted.map_err(|error| dataset.with_context(error))?;
         let mut elements = Vec::new();
         elements
             .try_reserve_exact(wanted.bytes)
@@ -420,7 +422,8 @@ pub unsafe extern "C" fn hc_read_strings(
         elements.resize(wanted.bytes, 0);
         dataset.read(&wanted.selection, &mut elements)?;
         let file = object.object().file();
-        let found = strings(file, dataset.datatype(), &elements).map_err(|error| dataset.name(error))?;
+        let found =
+            strings(file, dataset.datatype(), &elements).map_err(|error| dataset.with_context(error))?;
         // SAFETY: the program's promise.
         unsafe { foreign::write_out(number, found.len()) };
         Ok(foreign::give_strings(&found))

@@ -18,7 +18,7 @@ pub(crate) unsafe fn attribute(object: &ReadObject, name: *const c_char) -> Resu
     let name = unsafe { foreign::text(name, "the name") }?;
     object.object().attribute(name)?.ok_or_else(|| {
         let message = format!("there is no attribute {}", String::from_utf8_lossy(name));
-        object.object().name(Error::new(ErrorKind::NotFound, message))
+        object.object().with_context(Error::new(ErrorKind::NotFound, message))
     })
 }
 
@@ -78,7 +78,7 @@ pub unsafe extern "C" fn hc_get_numbers(
         let object = Handle::to_read(object)?;
         // SAFETY: the program's promise.
         let found = unsafe { attribute(&object, name) }?;
-        let named = |error: Error| object.object().name(error);
+        let named = |error: Error| object.object().with_context(error);
         let too_many = || named(Error::limit("the attribute is larger than the address space"));
         let count =
             found.dataspace.elements().and_then(|count| usize::try_from(count).ok()).ok_or_else(too_many)?;
@@ -119,7 +119,8 @@ unsafe fn read_strings(object: i64, name: *const c_char) -> Result<Vec<Vec<u8>>>
     let object = Handle::to_read(object)?;
     // SAFETY: the caller's promise.
     let found = unsafe { attribute(&object, name) }?;
-    strings(object.object().file(), &found.datatype, &found.data).map_err(|error| object.object().name(error))
+    strings(object.object().file(), &found.datatype, &found.data)
+        .map_err(|error| object.object().with_context(error))
 }
 
 /// Reads the only string of an attribute.

@@ -66,7 +66,8 @@ pub fn compute<D: Device>(
     if Stub::parse(first).is_err() {
         return not("it is not of Hyperchunk's own format");
     }
-    let (first, plan) = plan_chunk(dataset, first).map_err(|error| dataset.name(to_engine_error(&error)))?;
+    let (first, plan) =
+        plan_chunk(dataset, first).map_err(|error| dataset.with_context(to_engine_error(&error)))?;
     let record = &plan.record;
     if record.backend != Backend::Cuda {
         return Ok(ComputeOutcome::Not(format!(
@@ -90,8 +91,9 @@ pub fn compute<D: Device>(
         Err(why) => return Ok(ComputeOutcome::Not(why)),
     };
     let file = dataset.object().file();
-    let failed =
-        |plan: &Plan, error: &Error| D::Error::from(dataset.name(to_engine_error(&plan.explain(error))));
+    let failed = |plan: &Plan, error: &Error| {
+        D::Error::from(dataset.with_context(to_engine_error(&plan.explain(error))))
+    };
     let (calls, inputs) = (calls(file, &plan), Inputs { file, plan: &plan });
     let lent = calls.lend(&inputs, memory.as_fd(), room).map_err(|error| {
         plan.note(Some(&error));

@@ -335,7 +335,7 @@ fn attributes(object: &Object, buffers: &mut Vec<Vec<u8>>) -> Result<Value> {
             Ok(json!({"dtype": dtype, "shape": shape, "column": column}))
         });
         let mut described = described.unwrap_or_else(|error| {
-            let named = object.name(error.within("attribute"));
+            let named = object.with_context(error.within("attribute"));
             json!({"error": describe::error(&named)})
         });
         if let Some(fields) = described.as_object_mut() {
@@ -351,19 +351,19 @@ fn read(dataset: &Dataset, request: &Value, buffers: &mut Vec<Vec<u8>>) -> Resul
     if matches!(dataset.dataspace(), Dataspace::Null) {
         return Ok(json!({"shape": null}));
     }
-    let (selection, shape) = selection(dataset, request).map_err(|error| dataset.name(error))?;
-    let elements = selection.count(dataset.dims()).map_err(|error| dataset.name(error))?;
+    let (selection, shape) = selection(dataset, request).map_err(|error| dataset.with_context(error))?;
+    let elements = selection.count(dataset.dims()).map_err(|error| dataset.with_context(error))?;
     let stored = elements.checked_mul(dataset.datatype().size).filter(|bytes| *bytes <= MAX_READ_BYTES);
     let stored = stored.ok_or_else(|| {
         let message =
             format!("{elements} elements of {} bytes exceed the limit of one read", dataset.datatype().size);
-        dataset.name(Error::limit(message).advise("read a smaller part"))
+        dataset.with_context(Error::limit(message).advise("read a smaller part"))
     })?;
     let mut bytes = zeros(narrow(stored)?)?;
     dataset.read(&selection, &mut bytes).map_err(|error| explained(dataset, error))?;
     let column =
         Columns::new(dataset.object().file(), buffers).add(dataset.datatype(), bytes, narrow(elements)?);
-    Ok(json!({"shape": shape, "column": column.map_err(|error| dataset.name(error))?}))
+    Ok(json!({"shape": shape, "column": column.map_err(|error| dataset.with_context(error))?}))
 }
 
 /// Adds the reason why data of Hyperchunk's own kinds are not read here.
@@ -374,7 +374,7 @@ fn explained(dataset: &Dataset, error: Error) -> Error {
     }
     let message = "cannot compute a live dataset: expected a function's sandbox, got a reader without one; \
         read it with Hyperchunk for Python or C";
-    dataset.name(Error::unsupported(message))
+    dataset.with_context(Error::unsupported(message))
 }
 
 /// Returns the selection that a request asks for, and the shape of its result.

@@ -140,7 +140,7 @@ impl Dataset {
             }
             other => other.elements(),
         };
-        elements.ok_or_else(|| self.name(Error::limit("more than 2^64 - 1 elements")))
+        elements.ok_or_else(|| self.with_context(Error::limit("more than 2^64 - 1 elements")))
     }
 
     /// Returns the layout of its data.
@@ -211,9 +211,9 @@ impl Dataset {
             FillWhen::User(bytes) if bytes.len() == size => Ok(bytes.clone()),
             FillWhen::User(bytes) if !bytes.is_empty() => {
                 let message = format!("a fill value of {} bytes for elements of {size} bytes", bytes.len());
-                Err(self.name(Error::corrupt(message)))
+                Err(self.with_context(Error::corrupt(message)))
             }
-            _ => crate::room::zeros(size).map_err(|error| self.name(error)),
+            _ => crate::room::zeros(size).map_err(|error| self.with_context(error)),
         }
     }
 
@@ -283,7 +283,7 @@ impl Dataset {
         if self.0.sharded.is_some() {
             let message =
                 "the dataset is in a sharded store: its data are stored in logs, not in chunks of the file";
-            return Err(self.name(Error::unsupported(message)));
+            return Err(self.with_context(Error::unsupported(message)));
         }
         crate::read::all_chunks(self)
     }
@@ -302,7 +302,7 @@ impl Dataset {
         match (&self.0.sharded, self.chunked()) {
             (Some(sharded), Some(chunked)) => {
                 let limits = &self.object().file().options().limits;
-                sharded.written_cells(&chunked.dims, limits).map_err(|error| self.name(error))
+                sharded.written_cells(&chunked.dims, limits).map_err(|error| self.with_context(error))
             }
             _ => Ok(self.chunks()?.into_iter().map(|chunk| chunk.scaled).collect()),
         }
@@ -317,9 +317,10 @@ impl Dataset {
     /// If the chunk index cannot be read; Invalid if there is no such axis.
     pub fn placement(&self, axis: usize, rows: &Range<u64>) -> Result<Vec<(u64, u64)>> {
         if axis >= self.dims().len() {
-            return Err(
-                self.name(Error::invalid(format!("no axis {axis} in {} dimensions", self.dims().len())))
-            );
+            return Err(self.with_context(Error::invalid(format!(
+                "no axis {axis} in {} dimensions",
+                self.dims().len()
+            ))));
         }
         let digest = |chunks: &[Chunk]| {
             let mut hasher = DefaultHasher::new();
@@ -374,13 +375,13 @@ impl Dataset {
     /// Returns the size of an element in bytes.
     pub(crate) fn element_size(&self) -> Result<usize> {
         let size = usize::try_from(self.0.header.datatype.size);
-        size.map_err(|_| self.name(Error::limit("elements larger than the address space")))
+        size.map_err(|_| self.with_context(Error::limit("elements larger than the address space")))
     }
 
     /// Adds the names of this dataset and its file to an error.
     #[must_use]
-    pub fn name(&self, error: Error) -> Error {
-        self.0.object.name(error)
+    pub fn with_context(&self, error: Error) -> Error {
+        self.0.object.with_context(error)
     }
 }
 
@@ -408,7 +409,7 @@ fn sharded(
     let Some(storage) = file.storage() else { return Ok(Some(Arc::new(Unregistered(marker)))) };
     let home =
         FileLocation { path: file.located(), source: &file.0.source, external: file.options().external };
-    let sharded = storage.dataset(&home, marker, header).map_err(|error| object.name(error))?;
+    let sharded = storage.dataset(&home, marker, header).map_err(|error| object.with_context(error))?;
     // For a refused store, libhdf5's view would differ from the store's contents.
     if sharded.is_committed() || sharded.is_refused() {
         return Ok(Some(sharded));

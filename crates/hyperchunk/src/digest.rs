@@ -41,9 +41,8 @@ pub struct Digest {
 pub fn dataset(dataset: &Dataset, max_bytes: u64) -> Result<Digest> {
     let size = dataset.elements()?.checked_mul(dataset.datatype().size);
     if size.is_none_or(|size| size > max_bytes) {
-        return Err(
-            dataset.name(Error::limit(format!("the dataset has more than {max_bytes} bytes of data")))
-        );
+        return Err(dataset
+            .with_context(Error::limit(format!("the dataset has more than {max_bytes} bytes of data"))));
     }
     digest_dataset(dataset, None)
 }
@@ -60,7 +59,7 @@ pub(crate) fn parts_following(dataset: &Dataset, parts: &[Selection], follow: &F
     let mut buffer = Vec::new();
     for part in parts {
         read_part(dataset, part, &mut buffer)?;
-        hasher.update(&buffer).map_err(|error| dataset.name(error))?;
+        hasher.update(&buffer).map_err(|error| dataset.with_context(error))?;
     }
     Ok(hasher.finish())
 }
@@ -93,7 +92,7 @@ pub fn elements_following(dataset: &Dataset, follow: &Follow<'_>) -> Result<Vec<
         )?;
         dataset.read(&slab, &mut buffer)?;
         for element in buffer.chunks_exact(hasher.size.max(1)) {
-            hasher.update(element).map_err(|error| dataset.name(error))?;
+            hasher.update(element).map_err(|error| dataset.with_context(error))?;
             digests.push(std::mem::take(&mut hasher.sums).finalize());
         }
     }
@@ -103,7 +102,7 @@ pub fn elements_following(dataset: &Dataset, follow: &Follow<'_>) -> Result<Vec<
 /// Computes the digest of one element of a dataset, from its stored bytes.
 pub fn element_following(dataset: &Dataset, bytes: &[u8], follow: &Follow<'_>) -> Result<[u8; 32]> {
     let mut hasher = Hasher::new(dataset.object().file(), dataset.datatype(), Some(follow))?;
-    hasher.update(bytes).map_err(|error| dataset.name(error))?;
+    hasher.update(bytes).map_err(|error| dataset.with_context(error))?;
     Ok(hasher.sums.finalize())
 }
 
@@ -122,7 +121,7 @@ fn digest_dataset(dataset: &Dataset, follow: Option<&Follow<'_>>) -> Result<Dige
             bytes.map_err(|_| Error::limit("a selection larger than the address space"))?,
         )?;
         dataset.read(&slab, &mut buffer)?;
-        hasher.update(&buffer).map_err(|error| dataset.name(error))?;
+        hasher.update(&buffer).map_err(|error| dataset.with_context(error))?;
     }
     Ok(hasher.finish())
 }

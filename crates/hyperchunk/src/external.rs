@@ -113,7 +113,7 @@ impl ExternalFiles {
             // Files that it reads in turn are also read through this one.
             drop(file.0.external.read.set(Arc::clone(self.found())));
         }
-        found.map_err(|error| from.name(error))
+        found.map_err(|error| from.with_context(error))
     }
 
     /// Opens a file of external raw data by the name that `from` contains.
@@ -134,7 +134,7 @@ impl ExternalFiles {
             Some(found) => found,
             None => self.find(from, name, &self.raw, open),
         };
-        found.map_err(|error| from.name(error))
+        found.map_err(|error| from.with_context(error))
     }
 
     /// Opens a file by its name relative to `from`, a file over a network, which may never name local files.

@@ -533,7 +533,7 @@ impl File {
             parser(image.with_shared_messages(superblock.shared_messages).with_chunk_k(superblock.chunk_k))
         });
         self.0.view.under().under().forget_hints();
-        self.unchanged(parsed).map_err(|error| self.name(error))
+        self.unchanged(parsed).map_err(|error| self.with_context(error))
     }
 
     /// Releases the locks of the file and of the other files it opened, even if objects are still in use.
@@ -558,7 +558,7 @@ impl File {
     /// # Ok::<(), hyperchunk::Error>(())
     /// ```
     pub fn check_unchanged(&self) -> Result<()> {
-        self.0.source.check_unchanged().map_err(|error| self.name(error))
+        self.0.source.check_unchanged().map_err(|error| self.with_context(error))
     }
 
     /// Empties the metadata cache, after this process has replaced bytes of the file.
@@ -581,7 +581,7 @@ impl File {
     }
 
     /// Adds this file's name to an error.
-    pub fn name(&self, error: Error) -> Error {
+    pub fn with_context(&self, error: Error) -> Error {
         match &self.0.path {
             Some(path) => error.file(path.display()),
             None => error,

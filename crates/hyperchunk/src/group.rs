@@ -228,11 +228,11 @@ fn walk(from: Object, path: &[u8], depth: &mut u32, elsewhere: &mut Option<Strin
         }
         if at.kind() != ObjectKind::Group {
             let message = format!("cannot find `{}`: its parent is not a group", Name::from(name));
-            return Err(at.file().name(Error::new(ErrorKind::NotFound, message)));
+            return Err(at.file().with_context(Error::new(ErrorKind::NotFound, message)));
         }
         let Some(link) = at.parse(|image, header| group::find(image, header, name))? else {
             let message = format!("no link of the name `{}`", Name::from(name));
-            return Err(at.file().name(Error::new(ErrorKind::NotFound, message)));
+            return Err(at.file().with_context(Error::new(ErrorKind::NotFound, message)));
         };
         at = follow(&at, &link, depth, elsewhere)?;
     }
@@ -245,7 +245,7 @@ fn follow(group: &Object, link: &Link, depth: &mut u32, elsewhere: &mut Option<S
         return group.file().object(*address);
     }
     let file = group.file();
-    let name = |error: Error| file.name(error);
+    let name = |error: Error| file.with_context(error);
     *depth = depth.checked_sub(1).ok_or_else(|| {
         name(Error::limit(
             "too many soft and external links on the path (limit `link_depth`), or a cycle of links",

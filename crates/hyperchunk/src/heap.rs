@@ -140,7 +140,7 @@ impl Sequences<'_> {
             let message = format!(
                 "sequences and strings of more than {most} bytes in one read (limit `sequence_bytes`)"
             );
-            self.file.name(Error::limit(message))
+            self.file.with_context(Error::limit(message))
         })?;
         self.left = left;
         Ok(())
@@ -159,7 +159,7 @@ impl Sequences<'_> {
         let found = self.last.as_ref().and_then(|(_, collection)| collection.object(index));
         found.ok_or_else(|| {
             let message = format!("the global heap has no object {index}");
-            self.file.name(Error::corrupt(message).within("global heap").at(address))
+            self.file.with_context(Error::corrupt(message).within("global heap").at(address))
         })
     }
 }

@@ -33,7 +33,7 @@ impl Object {
         let kind = object::kind(&header).ok_or_else(|| {
             let message =
                 format!("the object at address {address:#x} is neither group, dataset nor datatype");
-            file.name(Error::unsupported(message))
+            file.with_context(Error::unsupported(message))
         })?;
         Ok(Self { file: file.clone(), header, kind, path: None, asked: None })
     }
@@ -127,12 +127,12 @@ impl Object {
     }
 
     /// Adds the names of this object and its file to an error.
-    pub fn name(&self, error: Error) -> Error {
+    pub fn with_context(&self, error: Error) -> Error {
         let error = match &self.path {
             Some(path) => error.object(path),
             None => error,
         };
-        self.file.name(error)
+        self.file.with_context(error)
     }
 
     /// Returns all its attributes, by name.
@@ -191,7 +191,7 @@ impl Object {
         let all = self.parse(attributes::each)?;
         Ok(all
             .into_iter()
-            .map(|(name, attribute)| (name, attribute.map_err(|error| self.name(error))))
+            .map(|(name, attribute)| (name, attribute.map_err(|error| self.with_context(error))))
             .collect())
     }
 
@@ -260,7 +260,7 @@ impl Object {
     /// # Errors
     /// If it cannot be read.
     pub fn modification_time(&self) -> Result<Option<i64>> {
-        object::modification_time(&self.header).map_err(|error| self.name(error))
+        object::modification_time(&self.header).map_err(|error| self.with_context(error))
     }
 
     /// Returns it as a group.
@@ -314,11 +314,11 @@ impl Object {
             return Ok(());
         }
         let message = format!("the object is a {:?}, not a {kind:?}", self.kind).to_lowercase();
-        Err(self.name(Error::invalid(message)))
+        Err(self.with_context(Error::invalid(message)))
     }
 
     /// Runs a parser over its header.
     pub(crate) fn parse<T>(&self, parser: impl Fn(Image<'_>, &ObjectHeader) -> Result<T>) -> Result<T> {
-        self.file.parse(|image| parser(image, &self.header)).map_err(|error| self.name(error))
+        self.file.parse(|image| parser(image, &self.header)).map_err(|error| self.with_context(error))
     }
 }

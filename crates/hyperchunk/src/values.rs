@@ -115,18 +115,18 @@ impl Dataset {
     pub fn read_byte_strings(&self, selection: &Selection) -> Result<Vec<Vec<u8>>> {
         let mut bytes = self.buffer(selection, self.element_size()?)?;
         self.read(selection, &mut bytes)?;
-        strings(self.object().file(), self.datatype(), &bytes).map_err(|error| self.name(error))
+        strings(self.object().file(), self.datatype(), &bytes).map_err(|error| self.with_context(error))
     }
 
     /// Returns a buffer for elements of `size` bytes.
     fn buffer(&self, selection: &Selection, size: usize) -> Result<Vec<u8>> {
         let count = match self.dataspace() {
             Dataspace::Null => 0,
-            _ => selection.count(self.dims()).map_err(|error| self.name(error))?,
+            _ => selection.count(self.dims()).map_err(|error| self.with_context(error))?,
         };
         let bytes = usize::try_from(count).ok().and_then(|count| count.checked_mul(size));
         bytes.and_then(|bytes| crate::room::zeros(bytes).ok()).ok_or_else(|| {
-            self.name(Error::limit(format!("not enough memory for {count} elements of {size} bytes")))
+            self.with_context(Error::limit(format!("not enough memory for {count} elements of {size} bytes")))
         })
     }
 }
@@ -149,7 +149,7 @@ impl Object {
     /// ```
     pub fn attribute_values<T: Number>(&self, name: impl AsRef<[u8]>) -> Result<Option<Vec<T>>> {
         let Some(found) = self.attribute(name.as_ref())? else { return Ok(None) };
-        read_numbers(&found).map(Some).map_err(|error| self.name(error))
+        read_numbers(&found).map(Some).map_err(|error| self.with_context(error))
     }
 
     /// Reads an attribute as strings; `None` if it does not exist.
@@ -168,7 +168,8 @@ impl Object {
     /// ```
     pub fn attribute_strings(&self, name: impl AsRef<[u8]>) -> Result<Option<Vec<String>>> {
         let Some(found) = self.attribute(name.as_ref())? else { return Ok(None) };
-        let strings = strings(self.file(), &found.datatype, &found.data).map_err(|error| self.name(error))?;
+        let strings =
+            strings(self.file(), &found.datatype, &found.data).map_err(|error| self.with_context(error))?;
         Ok(Some(strings.into_iter().map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).collect()))
     }
 }

@@ -146,7 +146,7 @@ fn get(arguments: &Get) -> Outcome {
     let Some(attribute) = object.attribute(arguments.name.as_bytes())? else {
         let names = object.attribute_names()?;
         return Err(object
-            .name(hyperchunk::write::missing_attribute(arguments.name.as_bytes(), &names))
+            .with_context(hyperchunk::write::missing_attribute(arguments.name.as_bytes(), &names))
             .into());
     };
     let mut text = String::new();

@@ -63,7 +63,7 @@ pub(super) fn query(
     slab: Option<&Hyperslab>,
     or_all: bool,
 ) -> Result<Answer> {
-    let numbers = Elements::from_datatype(dataset.datatype()).map_err(|error| dataset.name(error))?;
+    let numbers = Elements::from_datatype(dataset.datatype()).map_err(|error| dataset.with_context(error))?;
     let wanted = requested_box(dataset, slab)?;
     let size = numbers.size();
     let ask = ZoneRequest {
@@ -96,7 +96,8 @@ pub(super) fn query(
 
 /// See [`super::Queries::matches`].
 pub(super) fn matches(dataset: &Dataset, predicate: &Predicate, answer: &Answer) -> Result<Matches> {
-    let elements = Elements::from_datatype(dataset.datatype()).map_err(|error| dataset.name(error))?;
+    let elements =
+        Elements::from_datatype(dataset.datatype()).map_err(|error| dataset.with_context(error))?;
     let mut left = Vec::new();
     for slab in &answer.boxes {
         split_slab(dataset, slab, &mut left)?;
@@ -113,9 +114,9 @@ fn split_slab(dataset: &Dataset, slab: &Hyperslab, out: &mut Vec<Hyperslab>) -> 
     let steps = steps.map(|(start, count)| Steps { start: *start, step: 1, count: *count }).collect();
     for selection in split_into_slabs(dataset, steps, PART_BYTES) {
         if out.len() > MAX_PARTS {
-            return Err(
-                dataset.name(Error::limit("the boxes are too large to be read: query a part of the dataset"))
-            );
+            return Err(dataset.with_context(Error::limit(
+                "the boxes are too large to be read: query a part of the dataset",
+            )));
         }
         out.extend(crate::boxes(&selection, dataset.dims())?);
     }
@@ -126,7 +127,7 @@ fn split_slab(dataset: &Dataset, slab: &Hyperslab, out: &mut Vec<Hyperslab>) -> 
 pub(crate) fn read_slab(dataset: &Dataset, slab: &Hyperslab, size: usize, bytes: &mut Vec<u8>) -> Result<()> {
     let count = usize::try_from(slab.elements()?).ok().and_then(|count| count.checked_mul(size));
     let count = count.ok_or_else(|| Error::limit("a box larger than memory"))?;
-    hyperchunk::room::resize(bytes, count).map_err(|error| dataset.name(error))?;
+    hyperchunk::room::resize(bytes, count).map_err(|error| dataset.with_context(error))?;
     dataset.read(&slab.to_selection(), bytes)
 }
 

@@ -101,7 +101,7 @@ fn read_file_statistics(
     for path in paths {
         let dataset = root.get(path)?.dataset()?;
         // Values in other files, and those of live datasets, may change while the file stays as it is.
-        check_numeric(&dataset).map_err(|error| dataset.name(error))?;
+        check_numeric(&dataset).map_err(|error| dataset.with_context(error))?;
         let elements = Elements::from_datatype(dataset.datatype())?;
         let all = Hyperslab::new(vec![0; dataset.dims().len()], dataset.dims());
         let mut statistics = Statistics::NONE;
@@ -115,7 +115,7 @@ fn read_file_statistics(
     // A local file may have been written to in the meantime.
     if Identity::now(&**file.source()) != Identity::from_source(&**file.source()) {
         let message = "the file is not the version that was collected: collect it again";
-        return Err(file.name(Error::new(ErrorKind::Changed, message)));
+        return Err(file.with_context(Error::new(ErrorKind::Changed, message)));
     }
     Ok(found)
 }

@@ -123,7 +123,7 @@ pub(super) fn has_statistics(dataset: &Dataset) -> Result<bool> {
     match Zonemap::find(dataset.object().file()) {
         Ok(found) => Ok(found.is_some_and(|map| map.has(dataset))),
         Err(error) if error.kind() == ErrorKind::Changed => Ok(false),
-        Err(error) => Err(dataset.name(error)),
+        Err(error) => Err(dataset.with_context(error)),
     }
 }
 

@@ -123,7 +123,8 @@ impl RankBy {
 
 /// See [`super::Queries::top`].
 pub(super) fn top(dataset: &Dataset, count: usize, by: RankBy, slab: Option<&Hyperslab>) -> Result<Top> {
-    let elements = Elements::from_datatype(dataset.datatype()).map_err(|error| dataset.name(error))?;
+    let elements =
+        Elements::from_datatype(dataset.datatype()).map_err(|error| dataset.with_context(error))?;
     let wanted = requested_box(dataset, slab)?;
     let limits = &dataset.object().file().options().limits;
     let zoned = zone_map(dataset, &ZoneRequest { wanted: &wanted, keep: &|_| true, bare: false, limits })?;

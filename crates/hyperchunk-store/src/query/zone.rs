@@ -71,7 +71,7 @@ impl ZoneState {
 pub(crate) fn requested_box(dataset: &Dataset, slab: Option<&Hyperslab>) -> Result<Hyperslab> {
     let all = Hyperslab::new(vec![0; dataset.dims().len()], dataset.dims());
     let Some(slab) = slab else { return Ok(all) };
-    slab.check(dataset.dims().len()).map_err(|error| dataset.name(error))?;
+    slab.check(dataset.dims().len()).map_err(|error| dataset.with_context(error))?;
     if slab.intersection(&all).as_ref() != Some(slab) && !slab.count.contains(&0) {
         let message = format!(
             "a box of {:?} at {:?} reaches beyond the extent {:?}",
@@ -79,7 +79,7 @@ pub(crate) fn requested_box(dataset: &Dataset, slab: Option<&Hyperslab>) -> Resu
             slab.start,
             dataset.dims()
         );
-        return Err(dataset.name(Error::invalid(message)));
+        return Err(dataset.with_context(Error::invalid(message)));
     }
     Ok(slab.clone())
 }
@@ -93,12 +93,12 @@ pub(crate) fn zone_map(dataset: &Dataset, ask: &ZoneRequest<'_>) -> Result<ZoneM
         Some(sharded) => sharded.zoned(ask),
         None => zoned_beside(dataset, ask),
     };
-    found.map_err(|error| dataset.name(error))
+    found.map_err(|error| dataset.with_context(error))
 }
 
 /// See [`super::Queries::zones`].
 pub(super) fn zones(dataset: &Dataset, slab: Option<&Hyperslab>) -> Result<Vec<ZoneState>> {
-    Elements::from_datatype(dataset.datatype()).map_err(|error| dataset.name(error))?;
+    Elements::from_datatype(dataset.datatype()).map_err(|error| dataset.with_context(error))?;
     let wanted = requested_box(dataset, slab)?;
     let limits = &dataset.object().file().options().limits;
     let zoned = zone_map(dataset, &ZoneRequest { wanted: &wanted, keep: &|_| true, bare: false, limits })?;

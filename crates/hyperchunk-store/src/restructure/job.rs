@@ -140,7 +140,7 @@ impl Job {
         folder: PathBuf,
         output: Option<PathBuf>,
     ) -> Result<Self> {
-        let named = |error: Error| source.dataset.name(error);
+        let named = |error: Error| source.dataset.with_context(error);
         let dataset = &source.dataset;
         let (dims, element) = (dataset.dims(), dataset.datatype().size);
         let chunk = request.shape(dims, element).map_err(named)?;

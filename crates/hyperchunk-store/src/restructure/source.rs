@@ -35,7 +35,7 @@ impl Source {
         crate::register();
         let file = File::open_url(name, &options)?;
         let dataset = file.root()?.named("/").group()?.get(request.dataset.as_bytes())?.dataset()?;
-        check(&dataset).map_err(|error| dataset.name(error))?;
+        check(&dataset).map_err(|error| dataset.with_context(error))?;
         if dataset.store().is_none() {
             settle(&file)?;
         }
@@ -49,7 +49,7 @@ impl Source {
             return Ok(());
         }
         let message = "the file was written to while it was restructured: start again";
-        Err(self.dataset.name(Error::new(ErrorKind::Changed, message)))
+        Err(self.dataset.with_context(Error::new(ErrorKind::Changed, message)))
     }
 }
 
@@ -85,7 +85,7 @@ pub(super) fn identity(dataset: &Dataset) -> Result<String> {
     }
     let file = dataset.object().file();
     let Some(version) = quick(file) else {
-        return Err(dataset.name(Error::unsupported(
+        return Err(dataset.with_context(Error::unsupported(
             "the version of the file cannot be determined, so changes of it would go unnoticed",
         )));
     };
@@ -120,8 +120,9 @@ pub(super) fn quick(file: &File) -> Option<String> {
 pub(super) fn is_same(file: &File) -> Result<bool> {
     let Some(on_disk) = file.on_disk() else { return Ok(true) };
     let now = hyperchunk::io::now(on_disk);
-    let now =
-        now.ok_or_else(|| file.name(Error::new(ErrorKind::Io, "cannot read the metadata of the file")))?;
+    let now = now.ok_or_else(|| {
+        file.with_context(Error::new(ErrorKind::Io, "cannot read the metadata of the file"))
+    })?;
     Ok(now.0 == file.size() && Some(now.1) == file.source().version())
 }
 
@@ -161,7 +162,7 @@ fn settle(file: &File) -> Result<()> {
     if is_same(file)? {
         return Ok(());
     }
-    Err(file.name(Error::new(
+    Err(file.with_context(Error::new(
         ErrorKind::Changed,
         "another program writes to the file: restructure it when that is done",
     )))

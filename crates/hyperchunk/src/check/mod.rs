@@ -120,7 +120,7 @@ pub enum Stage {
 /// # Errors
 /// As [`check`].
 pub fn check_with(file: &File, assumed: &Assumptions, progress: &dyn Fn(Stage)) -> Result<Report> {
-    look(file, assumed, progress).map_err(|error| file.name(error))
+    look(file, assumed, progress).map_err(|error| file.with_context(error))
 }
 
 fn look(file: &File, assumed: &Assumptions, progress: &dyn Fn(Stage)) -> Result<Report> {

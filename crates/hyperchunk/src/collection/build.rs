@@ -379,12 +379,12 @@ fn member(
     };
     let built = Index::build(&file, &Tables::new())?;
     if let Some((path, error)) = built.errors.into_iter().next() {
-        return Err(file.name(error.object(Name::from(&*path))));
+        return Err(file.with_context(error.object(Name::from(&*path))));
     }
     let index = Bytes::from(built.bytes);
     let file = file.with_index(Index::open(index.clone(), name, &options.limits)?)?;
     let identity = Identity::from_source(&**file.source())
-        .ok_or_else(|| file.name(Error::invalid("cannot determine the version of this file")))?;
+        .ok_or_else(|| file.with_context(Error::invalid("cannot determine the version of this file")))?;
     let layout = describe(&file)?;
     let values = coordinate_values(&file, &layout)?;
     let prediction = predicted.map(|source| source.finish()).unwrap_or_default();
@@ -402,7 +402,7 @@ fn coordinate_values(file: &File, layout: &FileLayout) -> Result<BTreeMap<Vec<u8
         let size = usize::try_from(size).unwrap_or(usize::MAX);
         if size > MAX_COORDINATE_BYTES {
             let message = format!("the coordinate has {size} bytes; the limit is {MAX_COORDINATE_BYTES}");
-            return Err(dataset.name(Error::limit(message)));
+            return Err(dataset.with_context(Error::limit(message)));
         }
         datasets.push((path.clone(), dataset, crate::room::zeros(size)?));
     }

@@ -161,7 +161,7 @@ pub fn open_datasets(
             let dataset = file.root()?.group()?.get(path)?.dataset()?;
             if datatype.is_some_and(|datatype| datatype != dataset.datatype()) {
                 let message = "its datatype differs from the first file's: collect the files again";
-                return Err(dataset.name(Error::invalid(message)));
+                return Err(dataset.with_context(Error::invalid(message)));
             }
             if let Some(slot) = found.lock().unwrap_or_else(PoisonError::into_inner).get_mut(number) {
                 *slot = Some((file, dataset));

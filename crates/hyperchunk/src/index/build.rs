@@ -57,7 +57,7 @@ impl super::Index {
     /// # Errors
     /// The errors of the file's source; Invalid if its version is unknown, or `known` does not fit the file.
     pub fn build(file: &File, known: &Tables) -> Result<NewIndex> {
-        build(file, known).map_err(|error| file.name(error))
+        build(file, known).map_err(|error| file.with_context(error))
     }
 }
 

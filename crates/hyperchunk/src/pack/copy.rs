@@ -82,9 +82,8 @@ fn copy_pairs(
     let jobs =
         pairs.iter().flat_map(|pair| match pieces(pair.old, pair.plan, memory, packing.options.cloud) {
             Ok(pieces) => Box::new(pieces.map(move |piece| Ok((pair, piece)))),
-            Err(error) => {
-                Box::new(std::iter::once(Err(pair.old.name(error)))) as Box<dyn Iterator<Item = _> + Send>
-            }
+            Err(error) => Box::new(std::iter::once(Err(pair.old.with_context(error))))
+                as Box<dyn Iterator<Item = _> + Send>,
         });
     let (copied_chunks, rewritten) = (AtomicU64::new(0), AtomicU64::new(0));
     spread(threads, jobs, Scratch::default, |scratch, job: Result<(&DatasetPair<'_>, CopyBatch)>| {
@@ -100,7 +99,7 @@ fn copy_pairs(
                 copy_elements(packing, writer, made, pair, &selection, scratch)
             }
         };
-        progress(done.map_err(|error| pair.old.name(error))?);
+        progress(done.map_err(|error| pair.old.with_context(error))?);
         Ok(())
     })?;
     Ok(CopyCounts { copied_chunks: copied_chunks.into_inner(), rewritten: rewritten.into_inner() })

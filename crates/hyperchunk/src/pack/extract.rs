@@ -50,7 +50,7 @@ pub fn extract(
     if made.is_err() {
         drop(writer.discard());
     }
-    made.map_err(|error| dataset.name(error))
+    made.map_err(|error| dataset.with_context(error))
 }
 
 fn fill(

@@ -118,7 +118,7 @@ pub(super) fn make_in(packing: &PackPlan, writer: &Writer, made: &mut CreatedObj
     let contents = &packing.contents;
     let mut roots = HashMap::new();
     for (number, item) in contents.items.iter().enumerate() {
-        let named = |error: Error| item.object.name(error);
+        let named = |error: Error| item.object.with_context(error);
         let tracked = tracked(item);
         let node = match item.object.kind() {
             ObjectKind::Group => {
@@ -142,15 +142,15 @@ pub(super) fn make_in(packing: &PackPlan, writer: &Writer, made: &mut CreatedObj
     for (number, item) in contents.items.iter().enumerate() {
         if item.dataset.is_some() {
             let dataset = make_dataset(packing, writer, made, number, tracked(item));
-            let dataset = dataset.map_err(|error| item.object.name(error))?;
+            let dataset = dataset.map_err(|error| item.object.with_context(error))?;
             made.nodes[number] = Some(dataset.id());
             made.datasets[number] = Some(dataset);
         }
     }
     for (number, item) in contents.items.iter().enumerate() {
         links(packing, writer, made, number, item)?;
-        made.attributes +=
-            attributes(packing, writer, made, number, item).map_err(|error| item.object.name(error))?;
+        made.attributes += attributes(packing, writer, made, number, item)
+            .map_err(|error| item.object.with_context(error))?;
         if let Some(comment) = item.object.comment()? {
             writer.set_comment(made.node(number)?, Some(comment))?;
         }
@@ -247,7 +247,7 @@ fn links(
             LinkTarget::Hard(old) => {
                 let to = contents.find(item.input, *old).and_then(|to| made.node(to).ok());
                 let missing = || Error::corrupt(format!("the target of the link {} is missing", link.name));
-                NewLink::Hard(to.ok_or_else(|| item.object.name(missing()))?)
+                NewLink::Hard(to.ok_or_else(|| item.object.with_context(missing()))?)
             }
             LinkTarget::Soft(path) => {
                 let moved = contents.moved(item.input, path.as_bytes());

@@ -50,7 +50,7 @@ pub fn copy_object(
     let (plans, oldest) = plan::plan(&contents, options)?;
     if oldest > writer.options().newest.max(writer.options().oldest) {
         let message = "cannot copy the object: it needs a newer version of the format than the file has";
-        return Err(source.name(Error::unsupported(message)));
+        return Err(source.with_context(Error::unsupported(message)));
     }
     let packing = PackPlan { contents, plans, options: options.clone(), oldest };
     let mut made = CreatedObjects::new(packing.contents.items.len());

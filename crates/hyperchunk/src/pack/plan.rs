@@ -66,7 +66,7 @@ pub(super) fn plan(contents: &Contents, options: &PackOptions) -> Result<(Vec<Op
     let chunkings = rules_by_item(contents, &options.chunk_rules)?;
     let filterings = rules_by_item(contents, &options.filter_rules)?;
     for (number, item) in contents.items.iter().enumerate() {
-        let named = |error: Error| item.object.name(error);
+        let named = |error: Error| item.object.with_context(error);
         let sizes = item.object.file().superblock().sizes;
         let mut needs = |datatype: &Datatype| -> Result<()> {
             let datatype = Translation::new(datatype, sizes).map_err(named)?.datatype;

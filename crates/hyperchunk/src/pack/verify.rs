@@ -57,7 +57,7 @@ pub(super) fn verify(
                 }
                 Ok(())
             };
-            compare().map_err(|error| pair.item.object.name(error))
+            compare().map_err(|error| pair.item.object.with_context(error))
         },
     )?;
     verified.attributes = attributes.into_inner();
@@ -83,7 +83,7 @@ fn pairs<'a>(packing: &'a PackPlan, new: &File, verified: &mut VerifyReport) -> 
             && (contents.inputs.len() > 1 || !contents.inputs[0].into.trim_matches('/').is_empty())
     };
     for (number, item) in contents.items.iter().enumerate() {
-        let named = |error: Error| item.object.name(error);
+        let named = |error: Error| item.object.with_context(error);
         let copy = copies[number].clone().ok_or_else(|| named(differs("it is missing")))?;
         if copy.kind() != item.object.kind() {
             return Err(named(differs("the kind of object")));

@@ -63,7 +63,7 @@ impl Dataset {
     /// Invalid if the selection does not fit the extent; if the index of the chunks cannot be read, or
     /// points outside the file; Limit if chunks are larger than the maximum chunk size.
     pub fn stored_box(&self, selection: &Selection) -> Result<Option<StoredBox>> {
-        self.find_box(selection).map_err(|error| self.name(error))
+        self.find_box(selection).map_err(|error| self.with_context(error))
     }
 
     /// Returns the stubs of a live dataset's chunks, for a selection that is a box: pieces as of
@@ -73,7 +73,7 @@ impl Dataset {
     /// # Errors
     /// As [`Dataset::stored_box`].
     pub fn live_box(&self, selection: &Selection) -> Result<Option<StoredBox>> {
-        self.find_live_box(selection).map_err(|error| self.name(error))
+        self.find_live_box(selection).map_err(|error| self.with_context(error))
     }
 
     fn find_live_box(&self, selection: &Selection) -> Result<Option<StoredBox>> {
@@ -112,7 +112,7 @@ impl Dataset {
             return Ok(None);
         }
         let first: Vec<_> = self.dims().iter().map(|_| 0..1).collect();
-        let pieces = chunks(self, chunked, &first).map_err(|error| self.name(error))?;
+        let pieces = chunks(self, chunked, &first).map_err(|error| self.with_context(error))?;
         let Some(range) =
             pieces.first().filter(|piece| piece.mask == 0).and_then(|piece| piece.range.clone())
         else {
@@ -145,7 +145,7 @@ impl Dataset {
         for (number, to) in places {
             let range = found.pieces.get(number).and_then(|piece| piece.range.clone());
             let Some(range) = range.filter(|range| range.end - range.start == to.len() as u64) else {
-                return Err(self.name(Error::invalid(
+                return Err(self.with_context(Error::invalid(
                     "the box has no such piece, or the buffer has another size than the piece",
                 )));
             };
@@ -179,7 +179,7 @@ impl Dataset {
                 },
             )
         };
-        read.map_err(|error| self.name(error))
+        read.map_err(|error| self.with_context(error))
     }
 
     fn find_box(&self, selection: &Selection) -> Result<Option<StoredBox>> {

@@ -215,7 +215,7 @@ impl<'a> Reading<'a> {
                 }
                 reading.scatter(&piece, decoded, &mut scratch.gathered)
             });
-            scattered.map_err(|error| reading.dataset.name(named(error, Some(chunk))))
+            scattered.map_err(|error| reading.dataset.with_context(named(error, Some(chunk))))
         };
         Ok(Some(Part { range, work: Box::new(work) }))
     }
@@ -413,7 +413,7 @@ impl Reading<'_> {
 /// Reads the stored bytes of a chunk.
 pub(crate) fn read_stored(dataset: &Dataset, chunk: &Chunk, buffer: &mut Vec<u8>) -> Result<()> {
     read_at(dataset, chunk.address, chunk.size, buffer)
-        .map_err(|error| dataset.name(error.within("chunk").at(chunk.address)))
+        .map_err(|error| dataset.with_context(error.within("chunk").at(chunk.address)))
 }
 
 /// Fills `buffer` with the `size` bytes at an address.

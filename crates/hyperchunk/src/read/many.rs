@@ -69,7 +69,7 @@ fn read_all(reads: Vec<Read<'_>>) -> Result<()> {
             } else {
                 read.dataset
                     .fill_output(read.selection, &output)
-                    .map_err(|error| read.dataset.name(error))?;
+                    .map_err(|error| read.dataset.with_context(error))?;
             }
         }
     }
@@ -79,7 +79,7 @@ fn read_all(reads: Vec<Read<'_>>) -> Result<()> {
     let threads = first.threads_for(bytes);
     let named = |dataset: &Dataset| {
         let dataset = dataset.clone();
-        move |error: Error| dataset.name(error)
+        move |error: Error| dataset.with_context(error)
     };
     let prepared = rounds::together(&outputs, |(dataset, selection, _)| {
         dataset.prepare(selection).map_err(named(dataset))

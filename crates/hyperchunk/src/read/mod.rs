@@ -86,7 +86,8 @@ impl Dataset {
     /// # Ok::<(), hyperchunk::Error>(())
     /// ```
     pub fn read_as(&self, selection: &Selection, memory: &Datatype, out: &mut [u8]) -> Result<()> {
-        let conversion = Conversion::new(self.datatype(), memory).map_err(|error| self.name(error))?;
+        let conversion =
+            Conversion::new(self.datatype(), memory).map_err(|error| self.with_context(error))?;
         let size = usize::try_from(memory.size)
             .map_err(|_| Error::limit("elements larger than the address space"))?;
         self.read_with(selection, Some(&conversion).filter(|conversion| !conversion.is_copy()), size, out)
@@ -117,7 +118,7 @@ impl Dataset {
             return self.unchanged(Ok(()));
         }
         match self.output(selection, conversion, size, out)? {
-            Some(output) => self.fill_output(selection, &output).map_err(|error| self.name(error)),
+            Some(output) => self.fill_output(selection, &output).map_err(|error| self.with_context(error)),
             None => Ok(()),
         }
     }
@@ -154,19 +155,19 @@ impl Dataset {
         size: usize,
         out: &'a mut [u8],
     ) -> Result<Option<Output<'a>>> {
-        let wanted = selection.count(self.dims()).map_err(|error| self.name(error))?;
+        let wanted = selection.count(self.dims()).map_err(|error| self.with_context(error))?;
         let wanted = if matches!(self.dataspace(), Dataspace::Null) { 0 } else { wanted };
         if usize::try_from(wanted).ok().and_then(|wanted| wanted.checked_mul(size)) != Some(out.len()) {
             let message =
                 format!("the buffer has {} bytes, expected {wanted} elements of {size} bytes", out.len());
-            return Err(self.name(Error::invalid(message)));
+            return Err(self.with_context(Error::invalid(message)));
         }
         if wanted == 0 {
             return Ok(None);
         }
         let stored = self.element_size()?;
         if conversion.is_some() {
-            self.check_scratch(stored, size).map_err(|error| self.name(error))?;
+            self.check_scratch(stored, size).map_err(|error| self.with_context(error))?;
         }
         Ok(Some(Output::new(out, stored, size, conversion)))
     }

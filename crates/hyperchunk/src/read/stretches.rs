@@ -35,7 +35,7 @@ impl Dataset {
             Some(row) => self.pieces_of_files(&rows, row),
             None => Ok(Vec::new()),
         };
-        let found = found.map_err(|error| self.name(error))?;
+        let found = found.map_err(|error| self.with_context(error))?;
         Ok(with_gaps(found, rows))
     }
 

@@ -29,7 +29,7 @@ impl Inside {
         let depth = DEPTH.get();
         if depth >= object.file().options().limits.virtual_depth {
             let message = "virtual datasets are nested too deep (limit `virtual_depth`), or in a cycle";
-            return Err(object.name(Error::limit(message)));
+            return Err(object.with_context(Error::limit(message)));
         }
         if depth == 0 {
             OPENED.set(0);
@@ -50,7 +50,7 @@ impl Inside {
             let message = format!(
                 "more than {most} sources of nested virtual datasets (a quarter of the limit `virtual_mappings`)"
             );
-            return Err(object.name(Error::limit(message)));
+            return Err(object.with_context(Error::limit(message)));
         }
         Ok(())
     }
@@ -249,7 +249,7 @@ fn part(
     if dataset.datatype().has_vlen() && !source.0.object.file().same(dataset.0.object.file()) {
         // Such elements refer to the global heap of the source's file.
         let message = "cannot read variable-length elements of a virtual dataset from another file";
-        return Err(dataset.name(Error::unsupported(message)));
+        return Err(dataset.with_context(Error::unsupported(message)));
     }
     let selected = Selection::resolve(&mapping.source, source.dims())?;
     let Some(mapped) = map(&selected, source.dims(), target, dataset.dims(), selection)? else {

@@ -125,8 +125,8 @@ impl Merge {
                 let object = &self.packing.contents.items[item].object;
                 let sizes = object.file().superblock().sizes;
                 let datatype =
-                    Translation::new(datatype, sizes).map_err(|error| object.name(error))?.datatype;
-                oldest = oldest.max(needed(&datatype).map_err(|error| object.name(error))?);
+                    Translation::new(datatype, sizes).map_err(|error| object.with_context(error))?.datatype;
+                oldest = oldest.max(needed(&datatype).map_err(|error| object.with_context(error))?);
                 Ok(())
             };
             for attr in &node.attributes {
@@ -143,7 +143,7 @@ impl Merge {
                     needs(item, dataset.datatype())?;
                     let keep = (&Chunking::Keep, &Filtering::Keep);
                     let plan = dataset_plan(&self.packing.contents, listed, dataset, false, keep);
-                    let plan = plan.map_err(|error| listed.object.name(error))?;
+                    let plan = plan.map_err(|error| listed.object.with_context(error))?;
                     oldest = oldest.max(plan.oldest());
                     plans[item] = Some(plan);
                 }

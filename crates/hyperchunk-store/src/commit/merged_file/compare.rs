@@ -12,7 +12,7 @@ impl Merge {
     fn new_type(&self, item: usize, datatype: &Datatype) -> Result<Datatype> {
         let object = &self.packing.contents.items[item].object;
         let sizes = object.file().superblock().sizes;
-        Ok(Translation::new(datatype, sizes).map_err(|error| object.name(error))?.datatype)
+        Ok(Translation::new(datatype, sizes).map_err(|error| object.with_context(error))?.datatype)
     }
 
     /// Returns a function that describes a reference's target in a form that is comparable between

@@ -119,7 +119,7 @@ impl Merge {
                 Selection::Points { rank: dims.len(), coordinates }
             };
             copy_choice(&self.packing, writer, made, (listed, old, dataset), &plan, &selection)
-                .map_err(|error| old.name(error))?;
+                .map_err(|error| old.with_context(error))?;
         }
         Ok(())
     }

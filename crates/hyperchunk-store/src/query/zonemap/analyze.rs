@@ -76,7 +76,9 @@ pub fn analyze(file: &File, names: &[Vec<u8>], add: &(dyn Fn(u64, u64) + Sync)) 
         check_replaced(&place)?;
     }
     let identity = Identity::from_source(&**file.source()).ok_or_else(|| {
-        file.name(Error::invalid("cannot keep statistics: the version of the file cannot be determined"))
+        file.with_context(Error::invalid(
+            "cannot keep statistics: the version of the file cannot be determined",
+        ))
     })?;
     if let Some(time) = file.source().file().and_then(|file| file.metadata().ok()?.modified().ok()) {
         // Wait until a later write has a different time stamp, and therefore a different identity.
@@ -126,7 +128,7 @@ pub fn analyze(file: &File, names: &[Vec<u8>], add: &(dyn Fn(u64, u64) + Sync)) 
     let now = [named, Identity::now(&**file.source())];
     if now.iter().any(|now| now.as_ref() != Some(&identity)) {
         let message = "the file changed while it was analysed";
-        return Err(file.name(Error::new(ErrorKind::Changed, message)));
+        return Err(file.with_context(Error::new(ErrorKind::Changed, message)));
     }
     Ok(AnalyzeReport {
         bytes: encode(&with_contents(&**file.source(), identity)?, &made)?,
@@ -176,7 +178,7 @@ fn analyze_dataset(path: Vec<u8>, dataset: &Dataset, add: &(dyn Fn(u64) + Sync))
         }
         None => {
             let all = grid.places().filter(|places| *places <= 1 << 32);
-            (0..all.ok_or_else(|| dataset.name(Error::limit("more than 2^32 zones")))?).collect()
+            (0..all.ok_or_else(|| dataset.with_context(Error::limit("more than 2^32 zones")))?).collect()
         }
     };
     let found: Mutex<Vec<(u64, Statistics)>> = Mutex::new(Vec::with_capacity(places.len()));
