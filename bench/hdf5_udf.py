@@ -105,8 +105,8 @@ def package(sandbox: bool) -> Path:
     print("building without the sandbox …", file=sys.stderr)
     variables = os.environ | {"CARGO_TARGET_DIR": str(target), "HYPERCHUNK_BUILD_WITHOUT_SANDBOX": "1"}
     variables["PATH"] += os.pathsep + str(Path(os.environ.get("CARGO_HOME") or "~/.cargo").expanduser() / "bin")
-    crates = ("hyperchunk-python", "hyperchunk-filter", "hyperchunk-vol", "hyperchunk-udf-worker", "hyperchunk-wasm-worker")
-    names = [word for crate in crates for word in ("-p", crate)]
+    crates = ("python", "filter", "vol", "udf-worker", "wasm-worker")
+    names = [word for crate in crates for word in ("-p", f"hyperchunk-{crate}")]
     words = ["cargo", "build", "--quiet", "--release", "--locked", *names]
     subprocess.run(words, cwd=ROOT, env=variables, check=True)
     shutil.rmtree(copy, ignore_errors=True)
