@@ -483,17 +483,17 @@ mod tests {
     #[test]
     fn what_is_no_predicate_says_where() {
         for (text, place, what) in [
-            ("", 1, "missing"),
+            ("", 1, "expected `value`"),
             ("value", 6, "comparison is missing"),
-            ("value >", 8, "missing"),
+            ("value >", 8, "expected `value`"),
             ("h > 12", 1, "\"h\" is not known"),
-            ("value > 12)", 11, "follows"),
+            ("value > 12)", 11, "unexpected text"),
             ("(value > 12", 12, "not closed"),
             ("3 > 4", 3, "two numbers"),
-            ("value > value", 7, "compared with a number"),
+            ("value > value", 7, "with a number"),
             ("max < 3", 5, "`max`"),
-            ("value > 1..2", 9, "none"),
-            ("value > 12 and", 15, "missing"),
+            ("value > 1..2", 9, "invalid number"),
+            ("value > 12 and", 15, "expected `value`"),
             ("isnan(3)", 6, "isnan(value)"),
             ("é > 3", 1, "unknown character"),
             ("value > - value", 9, "sign"),

@@ -229,7 +229,7 @@ fn damage_is_refused() {
     refused(110, &[3], true, "rows of 3 blocks");
     refused(112, &[65], true, "blocks of 65");
     refused(120, &[32], true, "to 32 bytes");
-    refused(128, &[6], true, "offsets of 6 bits");
+    refused(128, &[6], true, "6-bit offsets");
     refused(140, &[11], true, "11 rows");
     refused(140, &[3], true, "lies in no block");
     refused(ROOT + 5, &[1], true, "of the heap at Some(1)");

@@ -238,8 +238,8 @@ fn different_contents_of_one_name_are_a_conflict_that_names_both_writers() {
     assert_eq!(conflicts.len(), 5, "{conflicts:?}");
     for (what, of) in [
         "/native: different values of 1 element, the first at [0]",
-        "/data: two different",
-        "/, attribute rank: two values",
+        "/data: different objects",
+        "/, attribute rank: different values",
         "/soft",
         "/kind",
     ]
