@@ -201,7 +201,7 @@ def test_refusals(create: Create, proxy: s3server.Proxy, bucket: Path) -> None:
     wrong = s3server.storage_options(proxy.endpoint) | {"secret": "wrong"}
     with pytest.raises(errors.ReadError, match="SignatureDoesNotMatch"):
         hyperchunk.open(f"s3://{bucket.name}/a.h5", "w", storage_options=wrong)
-    with pytest.raises(errors.UnsupportedError, match="web servers"):
+    with pytest.raises(errors.UnsupportedError, match="a web server"):
         hyperchunk.open(f"{proxy.endpoint}/{bucket.name}/a.h5", "w")
     with pytest.raises(errors.HyperchunkError, match="contains no object"):
         hyperchunk.open("s3://no-key", "w")

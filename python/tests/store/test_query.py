@@ -192,7 +192,7 @@ def test_wrong_questions_are_errors(tmp_path: Path) -> None:
     for name in ("/s", "/h"):
         with pytest.raises(hyperchunk.exceptions.UnsupportedError, match="floating-point"):
             run.query(name, "value > 3")
-    with pytest.raises(ValueError, match="steps"):
+    with pytest.raises(ValueError, match="without a step"):
         run.query("/a", "value > 3", [slice(0, 4, 2)])
     with pytest.raises(ValueError, match="dimensions"):
         run.query("/a", "value > 3", [slice(0, 4)] * 3)

@@ -11,7 +11,7 @@ from hyperchunk import store
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="permissions are POSIX's")
 
 
-@pytest.mark.filterwarnings("ignore:.*lies beside the file")
+@pytest.mark.filterwarnings("ignore:.*companion of the file")
 @pytest.mark.parametrize("mode", [0o777, 0o775])
 @pytest.mark.parametrize("reader", ["open", "file"])
 def test_what_libhdf5_would_read_is_not_read_instead(mode: int, reader: str, tmp_path: Path) -> None:
@@ -26,7 +26,7 @@ def test_what_libhdf5_would_read_is_not_read_instead(mode: int, reader: str, tmp
         assert file["a"][5] == 5
     folder = Path(f"{path}.d")
     folder.chmod(mode)
-    with pytest.raises(hyperchunk.HyperchunkError, match=r"lies beside the file.*s\.h5\.d"), opened(path) as file:
+    with pytest.raises(hyperchunk.HyperchunkError, match=r"companion of the file.*s\.h5\.d"), opened(path) as file:
         file["a"][5]
     folder.chmod(0o755)
     with opened(path) as file:

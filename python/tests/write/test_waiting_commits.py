@@ -213,7 +213,7 @@ def test_the_journal_of_a_file_that_is_gone(tmp_path: Path) -> None:
     interrupt(path, before, after)
     moved, journal = path.rename(tmp_path / "moved.h5"), path.with_name("a.h5.redo")
     kept = journal.read_bytes()
-    with pytest.raises(FileExistsError, match="of a file that is gone; move it"):
+    with pytest.raises(FileExistsError, match="of a file that is no longer there; move it"):
         hyperchunk.open(path, "w")
     assert not path.exists()
     assert journal.read_bytes() == kept

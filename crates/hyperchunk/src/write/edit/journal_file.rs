@@ -280,7 +280,7 @@ pub(crate) fn settle_to_replace(file: &Path) -> Result<()> {
     if counts.is_err() || LeftRedo::read(&FoundJournal(&journal, &path), metadata.len())?.is_none() {
         return Ok(());
     }
-    let message = "cannot write the file: expected no journal of an interrupted edit beside it, got one of a file that \
+    let message = "cannot write the file: expected no journal of an interrupted edit beside it, got one of a file that is \
                    no longer there; move it beside that file (FILE.redo), or delete it";
     Err(Error::new(ErrorKind::Exists, message).file(path.display()))
 }
