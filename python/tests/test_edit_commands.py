@@ -131,7 +131,7 @@ def test_existing_attribute_is_replaced_on_request(file: str, fails: Any) -> Non
         ("x", "double", "expected a number"),
         ("2", "bool", "true or false"),
         ("[1, [2]]", None, "same number"),
-        ("[1", None, "no JSON array"),
+        ("[1", None, "not a JSON array"),
         ('{"a": 1}', None, "expected a number, text or an array"),
         ("toolong", "string(3)", "7 bytes"),
     ],

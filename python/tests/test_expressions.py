@@ -169,7 +169,7 @@ def test_chains(tmp_path: Path) -> None:
     b = a % np.int32(7)
     check(file, b * b - b + a, "d")
     attach(file, "c + 1", "b")
-    assert "circle" in failure(file, "c")
+    assert "cycle" in failure(file, "c")
 
 
 def test_what_an_integer_cannot_hold(tmp_path: Path) -> None:

@@ -88,7 +88,7 @@ def test_fill_value_beside_another_marker_of_missing_data(tmp_path: Path) -> Non
     assert found == {"whole": 9, "same": 5, "zeros": None}
     notes = {left["path"]: left["why"] for left in told["not_in_references"]}
     assert list(notes) == ["/holes"]
-    assert "never written are 5, and the attribute _FillValue is 9" in notes["/holes"]
+    assert "unwritten elements are 5 and the attribute _FillValue is 9" in notes["/holes"]
     manifests = json.loads((tmp_path / "v.json").read_text())
     assert {name: array["zarray"]["fill_value"] for name, array in manifests.items()} == {
         "whole": 5,

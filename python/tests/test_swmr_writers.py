@@ -257,7 +257,7 @@ def test_what_cannot_be_written_in_swmr_mode(tmp_path: Path) -> None:
     refused("two or more unlimited dimensions.*/g/tree.*a.h5")
     refused("an edit of an existing file", mode="r+")
     refused("before HDF5 1.10", libver=None)
-    refused("pages", layout="cloud")
+    refused("paged", layout="cloud")
     refused("local file", driver="core")
     with hyperchunk.open(path, "w", libver="latest") as file:
         file.create_dataset("text", (1,), hyperchunk.string_dtype(), maxshape=(None,), chunks=(1,))

@@ -443,7 +443,7 @@ def _chains() -> Iterator[Damage]:
 
         return write
 
-    circle = r"circle"
+    circle = r"circle|cycle"
     yield Damage("circle of one", build(link("out", "out2"), link("out2", "out2")), circle)
     yield Damage("circle of two", build(link("out", "b"), link("b", "out")), circle)
     yield Damage("circle of three", build(link("out", "b"), link("b", "c"), link("c", "out")), circle)

@@ -44,7 +44,7 @@ with h5py.File(sys.argv[1]) as f:
             dataset.read_direct(values, np.s_[n * step : (n + 1) * step])
             print("read", bool((values == 7777).any()), values.sum())
         except OSError as error:
-            print("refused" if "form a circle" in str(error) else str(error))
+            print("refused" if "form a cycle" in str(error) else str(error))
 """
 
 
