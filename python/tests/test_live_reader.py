@@ -137,7 +137,7 @@ def test_a_circle_is_an_error(scene: Any, attach: Any) -> None:
     with h5py.File(file, "r+") as made:
         del made["A"]
         made.move("T", "A")
-    with pytest.raises(hyperchunk.HyperchunkError, match="circle"):
+    with pytest.raises(hyperchunk.HyperchunkError, match="cycle"):
         computed(file, "S")
 
 
