@@ -41,7 +41,7 @@ pub use format::page::{MAX_PAGE_BYTES, MAX_PAGE_ENTRIES, Page, PageHead, PageKin
 pub use format::piece::{Extent, Hyperslab, Piece, PieceForm};
 pub use format::run_length::PackedPieces;
 pub use format::stamp::{STAMPED_WITHIN_BYTES, read_epoch, read_store_id};
-pub use hyperchunk::storage::{DatasetId, MARKER, Marker, store_folder};
+pub use hyperchunk::storage::{DatasetId, MARKER, Marker, has_store, store_folder};
 pub use location::bucket::{Bucket, PendingUpload as BegunUpload};
 pub use location::lock::{hold_alone, locks_are_off};
 pub use location::site::{LogName, Site, SiteBuf, real_file};

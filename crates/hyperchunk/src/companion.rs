@@ -32,6 +32,25 @@ pub fn store_folder(path: &Path) -> PathBuf {
     crate::io::with_suffix(path, ".d")
 }
 
+/// Name of the folder with second layouts of datasets, in the folder beside a file.
+pub const LAYOUTS: &str = "layouts";
+
+/// Returns whether the folder beside a file is a sharded store's: not if it has nothing but second layouts of the
+/// datasets of an ordinary file. `path` must be the file itself and not a symbolic link to it.
+#[must_use]
+pub fn has_store(path: &Path) -> bool {
+    let folder = store_folder(path);
+    let Ok(entries) = std::fs::read_dir(&folder) else { return folder.is_dir() };
+    let mut has_layouts = false;
+    for entry in entries {
+        match entry {
+            Ok(entry) if entry.file_name() == LAYOUTS => has_layouts = true,
+            _ => return true,
+        }
+    }
+    !has_layouts
+}
+
 /// Rules that decide which companions of a file are trusted.
 #[derive(Debug, Clone, Default)]
 pub struct Trust {

@@ -238,3 +238,31 @@ def test_a_copy_has_its_layouts_and_a_damaged_one_is_not_read(tmp_path: Path) ->
     made.path.write_bytes(made.path.read_bytes()[:5000])
     with hyperchunk.open(path) as file:
         np.testing.assert_array_equal(file["g/x"][:, 7], values((600, 400))[:, 7])
+
+
+def test_a_file_with_a_layout_is_edited(tmp_path: Path) -> None:
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        file["x"] = np.arange(600.0).reshape(20, 30)
+    hyperchunk.restructure(path, "/x", order="column", memory="32MiB")
+    with hyperchunk.open(path, "r+") as file:
+        file["x"][3, 4] = -1
+        file["y"] = 5
+    assert [one.state for one in layouts.of(path)] == ["stale"]
+    with hyperchunk.open(path) as file, h5py.File(path) as plain:
+        assert (file["x"][:, 4][3], plain["x"][3, 4], file["y"][()]) == (-1, -1, 5)
+    subprocess.run([HYPERCHUNK, "attr", "set", path, "/", "a", "1"], check=True, capture_output=True)
+    subprocess.run([HYPERCHUNK, "pack", "--in-place", path], check=True, capture_output=True)
+    with h5py.File(path) as plain:
+        assert (plain["x"][3, 4], plain.attrs["a"]) == (-1, 1)
+
+
+def test_the_file_of_a_store_is_not_edited(tmp_path: Path) -> None:
+    path = tmp_path / "a.h5"
+    made = store.create(path, {"/x": store.Dataset((4, 5), "f4")})
+    with made.writer() as writer:
+        writer["/x"][:] = 1
+    made.commit()
+    made.restructure("/x", order="column", memory="32MiB")
+    with pytest.raises(hyperchunk.exceptions.UnsupportedError, match="sharded store"):
+        hyperchunk.open(path, "r+")

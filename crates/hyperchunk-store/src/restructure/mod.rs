@@ -38,7 +38,7 @@ pub use request::{Chunking, Request, parse_byte_count};
 pub use share::cut;
 
 /// Name of the folder of layouts, in the folder of a file.
-const FOLDER: &str = "layouts";
+const FOLDER: &str = hyperchunk::storage::LAYOUTS;
 /// File name of a complete layout, in its own folder.
 const LAYOUT: &str = "layout.h5";
 /// File name, in that folder, of the digest of the source file.

@@ -4,7 +4,7 @@
 use super::{Input, PackOptions, PackPlan, PackReport, VerifyReport};
 use crate::os;
 use crate::output::{self, Folder};
-use crate::storage::store_folder;
+use crate::storage::has_store;
 use crate::write::{check_not_edited, check_recovered, check_unjournalled};
 use crate::{Error, ErrorKind, File, OpenOptions, Result};
 use std::fs::Metadata;
@@ -109,7 +109,7 @@ fn check(path: &Path, metadata: &Metadata) -> Result<()> {
             "cannot pack in place: expected a file, got a folder, a pipe or a device",
         ));
     }
-    if store_folder(path).is_dir() {
+    if has_store(path) {
         return Err(Error::invalid(
             "cannot pack the file of a sharded store in place: use `hyperchunk store pack` to make one file of it",
         ));

@@ -7,7 +7,7 @@
 
 mod marker;
 
-pub use crate::companion::store_folder;
+pub use crate::companion::{LAYOUTS, has_store, store_folder};
 pub use crate::id::{DatasetId, hash, parse_id, random_id, write_id};
 pub use marker::{ADVICE, MARKER, Marker};
 

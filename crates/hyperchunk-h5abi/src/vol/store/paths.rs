@@ -8,7 +8,7 @@ use hyperchunk::io::Locking;
 use hyperchunk::write::{CreateOptions, MemorySink, Sink, Writer};
 use hyperchunk::{File, OpenOptions};
 use hyperchunk_store::{
-    MARKER, Manifest, STAMPED_WITHIN_BYTES, commit, hold_alone, read_epoch, real_file, store_folder,
+    MARKER, Manifest, STAMPED_WITHIN_BYTES, commit, has_store, hold_alone, read_epoch, real_file,
 };
 use std::collections::HashMap;
 use std::ffi::{CStr, OsStr};
@@ -85,7 +85,7 @@ pub(super) fn absolute(name: &CStr) -> Option<PathBuf> {
 
 /// Returns whether there is a store at a path: an HDF5 file with a folder of logs.
 pub(in crate::vol) fn is_store(path: &Path) -> bool {
-    store_folder(path).is_dir() && fs::metadata(path).is_ok_and(|file| file.is_file())
+    has_store(path) && fs::metadata(path).is_ok_and(|file| file.is_file())
 }
 
 /// Returns whether there is a store at a name that HDF5 passes.

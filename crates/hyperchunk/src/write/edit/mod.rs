@@ -218,7 +218,7 @@ impl Writer {
 
 fn edit(path: &Path, options: &CreateOptions) -> Result<Writer> {
     let path = &*crate::output::target(path)?;
-    if crate::storage::store_folder(path).is_dir() {
+    if crate::companion::has_store(path) {
         return Err(Error::unsupported(
             "cannot edit the file of a sharded store: open the store, and use one of its writers",
         ));
