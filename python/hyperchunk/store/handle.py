@@ -206,6 +206,7 @@ class Store:
 
         Raises:
             ValueError: `on_conflict` is neither ``"error"`` nor ``"warn"``.
+            TypeError: `tickets` is a ticket instead of a list of them, or an item of it is not a ticket.
             HyperchunkError: Writers had conflicts.
 
         Example:
@@ -218,11 +219,13 @@ class Store:
         """
         if on_conflict not in ("error", "warn"):
             raise ValueError(f"on_conflict must be 'error' or 'warn', not {on_conflict!r}")
+        if tickets is not None:
+            tickets = _checked(tickets)
         with observing.work("commit", self.path) as facts:
             made, set_aside = _core.store_commit(
                 self.path,
                 network=self._network,
-                tickets=None if tickets is None else [bytes(ticket) for ticket in tickets],
+                tickets=tickets,
                 fresh=self._fresh,
                 conflicts_are_errors=on_conflict == "error",
                 data_only=data_only,
@@ -627,6 +630,17 @@ def open(
     known, definitions = _core.store_look_up(target, _network(target, **reach))
     options = {"checksum": checksum, "statistics": statistics, "sync": sync, "codec": codec, "segments": segments}
     return Store(target, known, tuple(definitions), options, records(analyses), None, reach)
+
+
+def _checked(tickets: Iterable[bytes]) -> list[bytes]:
+    """Returns the tickets as a list; a single ticket, which is a sequence of numbers, is an error."""
+    if isinstance(tickets, bytes | bytearray | memoryview | str):
+        raise TypeError("tickets must be a list of tickets: pass [ticket]")
+    found = list(tickets)
+    for ticket in found:
+        if not isinstance(ticket, bytes | bytearray | memoryview):
+            raise TypeError(f"a ticket is the bytes that flush() or close() returned, not {ticket!r:.100}")
+    return [bytes(ticket) for ticket in found]
 
 
 def _analyze_boxes(

@@ -296,3 +296,14 @@ def test_link_keeps_what_was_edited_since_the_commit(tmp_path: Path) -> None:
     assert (found["added"], found["@a"], found["@b"]) == (2, 1, 1)
     assert "host" not in found
     np.testing.assert_array_equal(found["g/d"], 1)
+
+
+@pytest.mark.parametrize("wrap", [lambda ticket: ticket, lambda ticket: bytearray(ticket), lambda ticket: ["run"]])
+def test_tickets_that_are_no_list_of_tickets(tmp_path: Path, wrap: Callable[[bytes], Any]) -> None:
+    run = store.create(tmp_path / "a.h5", {"/x": store.Dataset((4,), "i4")})
+    with run.writer() as writer:
+        writer["/x"][:] = 1
+        ticket = writer.close()
+    with pytest.raises(TypeError, match="ticket"):
+        run.commit(wrap(ticket))
+    assert run.commit([ticket]).number == 1
