@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pytest
+from fresh import HYPERCHUNK
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
@@ -356,3 +357,16 @@ def test_the_example(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert "fast ones" in done.stdout
+
+
+def test_groups_that_a_file_cannot_have_are_named(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["x"] = np.arange(4)
+        for number in range(5):
+            file[f"g{number}/y"] = np.arange(3)
+    words = [HYPERCHUNK, "arrow", "export", "a.h5", "x.parquet"]
+    done = subprocess.run(words, cwd=tmp_path, check=True, capture_output=True, text=True)
+    assert "note: the groups g0, g1, g2 and 2 more are left out; export to a folder for all" in done.stderr
+    words = [HYPERCHUNK, "arrow", "export", "a.h5:/g1", "y.parquet"]
+    done = subprocess.run(words, cwd=tmp_path, check=True, capture_output=True, text=True)
+    assert done.stderr == ""

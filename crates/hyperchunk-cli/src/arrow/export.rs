@@ -4,7 +4,8 @@ use crate::Outcome;
 use crate::progress::{self, Progress};
 use crate::source::SourceOptions;
 use clap::{Args, ValueEnum};
-use hyperchunk::output;
+use hyperchunk::model::ObjectKind;
+use hyperchunk::{Error, Object, output};
 use hyperchunk_arrow::transfer::{Export, ExportOptions, ExportSummary, Format};
 use hyperchunk_arrow::{Cells, Compounds, ConversionOptions, Enums, Half, Strings};
 use hyperchunk_udf::escape::escape;
@@ -158,7 +159,9 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let target = arguments.source_options.open_object(&arguments.source)?;
     let format = arguments.format();
     let mut export = Export::new(&target.object, arguments.options())?;
+    let mut omitted = None;
     if export.is_folder() && format.is_some() {
+        omitted = omitted_groups(&target.object)?;
         let datasets: Vec<_> = export.datasets().map(|dataset| dataset.object().clone()).take(2).collect();
         export = match &datasets[..] {
             [only] => Export::new(only, arguments.options())?,
@@ -181,7 +184,8 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         None => Format::asked_for(&arguments.out)?,
     };
     let progress = RefCell::new(Progress::new(export.total()));
-    let exported = export.write(&arguments.out, format, &|bytes| progress.borrow_mut().add(bytes))?;
+    let mut exported = export.write(&arguments.out, format, &|bytes| progress.borrow_mut().add(bytes))?;
+    exported.notes.extend(omitted);
     drop(progress);
     let seconds = started.elapsed().as_secs_f64();
     if arguments.json {
@@ -190,6 +194,28 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         report(&arguments.out, &exported, seconds);
     }
     Ok(())
+}
+
+/// Returns a note about the groups in a group of which only the datasets are exported; `None` if it has none.
+fn omitted_groups(object: &Object) -> Result<Option<String>, Error> {
+    let group = object.group()?;
+    let mut names = Vec::new();
+    for link in group.links()? {
+        match group.get(link.name.as_bytes()) {
+            Ok(member) if member.kind() == ObjectKind::Group => names.push(link.name.to_string()),
+            Err(error) if error.is_of_reading() => return Err(error),
+            // A dangling link has no datasets.
+            _ => {}
+        }
+    }
+    let (shown, more) =
+        (names.iter().take(3).cloned().collect::<Vec<_>>().join(", "), names.len().saturating_sub(3));
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    Ok((!names.is_empty()).then(|| {
+        format!(
+            "the groups {shown}{more} are left out; export to a folder for all, or name one (FILE:/GROUP)"
+        )
+    }))
 }
 
 fn report(out: &Path, exported: &ExportSummary, seconds: f64) {
