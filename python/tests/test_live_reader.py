@@ -2,6 +2,7 @@
 
 import io
 import json
+import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import hyperchunk
 import numpy as np
 import pytest
 from cuda_programs import WITH_CUDA
-from fresh import read, run_python
+from fresh import HYPERCHUNK, read, run_python
 from hyperchunk.exceptions import CorruptError, RefusedError, UdfError
 from programs import ndvi
 from stored_records import put_record, record_of
@@ -149,3 +150,21 @@ def test_an_input_that_changed_its_shape(scene: Any, attach: Any) -> None:
         made["Red"] = np.ones((3, 3), "f4")
     with pytest.raises(CorruptError, match=r'input "Red".*attach it again'):
         computed(file)
+
+
+def test_a_live_dataset_is_not_written(tmp_path: Path) -> None:
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        file["x"] = np.arange(6.0)
+    words = [HYPERCHUNK, "udf", "attach", path, "twice", "--expression", "2 * x", "--unsigned"]
+    subprocess.run(words, check=True, capture_output=True)
+    before = path.read_bytes()
+    with hyperchunk.open(path, "r+") as file:
+        twice = file["twice"]
+        for write in (lambda: twice.__setitem__(0, 1), lambda: twice.__setitem__(..., 1), lambda: twice.resize((9,))):
+            with pytest.raises(
+                hyperchunk.exceptions.UnsupportedError, match=r"cannot write or resize a live dataset.*udf rm"
+            ):
+                write()
+        assert twice[...].tolist() == [0, 2, 4, 6, 8, 10]
+    assert path.read_bytes() == before

@@ -12,7 +12,14 @@ import numpy.typing as npt
 
 from hyperchunk import _core, selections
 from hyperchunk.dataset import AnyDataset, Dataset
-from hyperchunk.exceptions import ExtentError, InvalidError, also
+from hyperchunk.exceptions import (
+    ExtentError,
+    HyperchunkError,
+    InvalidError,
+    MissingFilterError,
+    UnsupportedError,
+    also,
+)
 from hyperchunk.objects import resolve_region
 from hyperchunk.references import RegionReference
 from hyperchunk.selections import Args, Selection
@@ -31,6 +38,8 @@ if TYPE_CHECKING:
 StoredChunk: TypeAlias = "tuple[Sequence[int], Buffer | Array] | tuple[Sequence[int], Buffer | Array, int]"
 # Approximate size in bytes of the pieces in which broadcast values are expanded.
 _BROADCAST_BYTES = 64 << 20
+# Number of HDF5-UDF's filter, which live datasets have.
+_LIVE_FILTER = 31300
 
 
 def _numbers(values: npt.ArrayLike, dtype: type[np.uint64 | np.uint32]) -> Array:
@@ -97,6 +106,20 @@ class WritableDataset(WritableObject, Dataset):
     # --- Elements ---
 
     def __setitem__(self, args: Index, values: npt.ArrayLike | Reference | Empty) -> None:
+        try:
+            self._assign(args, values)
+        except MissingFilterError as error:
+            raise self._explained(error) from None
+
+    def _explained(self, error: MissingFilterError) -> HyperchunkError:
+        """Returns the error of a write that needs a missing filter; live datasets have no stored values."""
+        if _LIVE_FILTER not in self.filter_ids:
+            return error
+        message = "cannot write or resize a live dataset: its values are computed; to replace it, remove it first"
+        where = f"file {self.file.filename}, object {self.name}"
+        return also(UnsupportedError(f"{message}, `hyperchunk udf rm FILE:{self.name}` ({where})"), OSError)
+
+    def _assign(self, args: Index, values: npt.ArrayLike | Reference | Empty) -> None:
         args = args if isinstance(args, tuple) else (args,)
         names = [arg for arg in args if isinstance(arg, str)]
         if names:
@@ -357,6 +380,8 @@ class WritableDataset(WritableObject, Dataset):
         data = self._out
         if data.chunks is None:
             raise TypeError("Only chunked datasets can be resized")
+        if _LIVE_FILTER in self.filter_ids:
+            raise self._explained(MissingFilterError())
         assert data.shape is not None
         if axis is not None:
             axis = _length(axis)
