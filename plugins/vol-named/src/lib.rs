@@ -87,7 +87,7 @@ extern "C" fn no_filter() -> *const c_void {
     (&raw const NO_FILTER).cast()
 }
 
-/// Returns the function to which `H5PLget_plugin_info` jumps: that of the connector's library, which returns
+/// Returns the function to which `H5PLget_plugin_info` jumps: the connector library's, which returns
 /// its class, or one of this library.
 extern "C" fn connector() -> *const c_void {
     if !is_named() {
