@@ -19,7 +19,9 @@ use hyperchunk::write::{
 };
 use hyperchunk::{Error, ErrorKind, Result};
 use hyperchunk_store::commit::{CommitOptions, commit};
-use hyperchunk_store::{Definition, LogWriter, Ticket, WriterOptions, attach, create, store_folder};
+use hyperchunk_store::{
+    Definition, LogWriter, Ticket, WriterOptions, attach, create, has_store, store_folder,
+};
 use serde_json::{Value, json};
 use std::collections::HashSet;
 use std::path::Path;
@@ -210,7 +212,7 @@ impl Batches {
 
 fn write(files: &OpenFiles, put: &PutRequest, batches: &mut Batches) -> Result<Value> {
     let path = files.roots.for_new(&put.file)?;
-    let is_store = store_folder(&path).is_dir();
+    let is_store = has_store(&path);
     let there = path.exists();
     let done = match put.mode {
         Mode::Create if there => Err(Error::new(ErrorKind::Io, "the file exists already")),
