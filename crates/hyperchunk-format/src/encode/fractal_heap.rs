@@ -51,7 +51,7 @@ pub struct Heap {
 /// Encodes a heap with these objects.
 ///
 /// # Errors
-/// Limit if the objects exceed the range of offsets; those of the allocator.
+/// Limit if the objects exceed the range of offsets; the allocator's errors.
 pub fn encode<O: AsRef<[u8]>>(kind: Kind, objects: &[O], allocate: &mut Allocate<'_>) -> Result<Heap> {
     let base = allocate(HEADER_BYTES)?;
     let mut builder = Builder { kind, base, blocks: Vec::new(), next: 0, objects: 0, used: 0 };

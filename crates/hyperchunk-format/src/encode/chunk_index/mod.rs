@@ -130,7 +130,7 @@ pub fn side_by_side(map: &ChunkMap<'_>, chunks: &[Chunk]) -> bool {
 ///
 /// # Errors
 /// Invalid if a chunk does not fit this dataset, or the kind does not; Limit if a chunk or the index is too
-/// large for the kind; those of the allocator.
+/// large for the kind; the allocator's errors.
 pub fn encode(
     kind: Kind,
     map: &ChunkMap<'_>,
@@ -171,7 +171,7 @@ pub fn encode_for(
 /// alone have no parts.
 ///
 /// # Errors
-/// As [`encode`]; Unsupported for B-trees; those of `take`.
+/// As [`encode`]; Unsupported for B-trees; the errors of `take`.
 pub fn encode_in_place(
     kind: Kind,
     map: &ChunkMap<'_>,

@@ -411,7 +411,7 @@ pub(super) fn has_external_files(slot: &'static Slot, under: P, vol: Hid) -> Out
     Ok(unsafe { (slot.api.plist_externals)(plist.id) } > 0)
 }
 
-/// Rebuilds the creation list of a dataset from its definition: libhdf5 only knows that of the stub.
+/// Rebuilds the creation list of a dataset from its definition: libhdf5 only knows the stub's.
 pub(super) fn creation_list(
     slot: &'static Slot,
     under: P,

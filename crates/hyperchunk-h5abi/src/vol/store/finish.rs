@@ -183,7 +183,7 @@ fn image(slot: &Slot, keeper: Keeper) -> Outcome<Vec<u8>> {
 
 /// Repairs the superblock of an image that HDF5 made: releases 1.14 and older clear the status flags in the
 /// copy (marking the file as not open), but leave the checksum of the open file's flags. Only this damage is
-/// repaired: the stored checksum must be that of an open file. Any other superblock stays as it is, and
+/// repaired: the stored checksum must match an open file. Any other superblock stays as it is, and
 /// readers reject it.
 fn restore_checksum(image: &mut [u8]) {
     const FLAGS_OFFSET: usize = 11;
