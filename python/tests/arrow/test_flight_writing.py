@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import h5py
+import hyperchunk
 import numpy as np
 import pyarrow as pa
 import pyarrow.flight as fl
@@ -143,6 +144,18 @@ def test_many_append(writable: tuple[Path, fl.FlightClient, str]) -> None:
     found = client.do_get(ticket("many.h5", "", columns=["id", "x"])).read_all()
     assert sorted(found["id"].to_pylist()) == sorted(n * 100 + m for n in range(6) for m in range(30))
     assert np.array_equal(found["x"], found["id"].to_numpy() / 2)
+
+
+def test_a_file_with_a_second_layout_is_no_store(writable: tuple[Path, fl.FlightClient, str]) -> None:
+    folder, client, _ = writable
+    table = rows_of(10)
+    put(client, table, file="a.h5", **{"as": "hdf5"})
+    hyperchunk.restructure(folder / "a.h5", "/cell", order="column")
+    before = (folder / "a.h5").read_bytes()
+    with pytest.raises(pa.ArrowException, match="expected a sharded store"):
+        put(client, table, file="a.h5", mode="append")
+    assert (folder / "a.h5").read_bytes() == before
+    assert put(client, rows_of(3), file="a.h5", mode="replace", **{"as": "hdf5"})["rows"] == 3
 
 
 def test_bad_puts(writable: tuple[Path, fl.FlightClient, str]) -> None:

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import h5py
+import hyperchunk
 import numpy as np
 import pytest
 from fresh import HYPERCHUNK
@@ -141,6 +142,28 @@ def test_a_tree_of_folders_and_back(written: Path, tmp_path: Path) -> None:
 def test_what_is_no_store_is_an_error(tmp_path: Path) -> None:
     for command in ("status", "ls", "commit", "verify", "link", "vacuum"):
         assert "there is no store" in run(command, tmp_path / "none.h5", status=1), command
+
+
+def test_an_ordinary_file_is_no_store(tmp_path: Path) -> None:
+    """Neither commands nor `store.open` take it for one, with a second layout or without; it stays as it is."""
+    path = tmp_path / "plain.h5"
+    with h5py.File(path, "w") as file:
+        file.create_dataset("a", data=np.arange(400.0).reshape(20, 20), chunks=(5, 5))
+        # Neither is it read as a whole: these would be 256 GB.
+        file.create_dataset("b", (1 << 35,), "f8")
+        file["b"][-1] = 1
+    before = path.stat().st_mtime_ns
+    for layout in (False, True):
+        if layout:
+            hyperchunk.restructure(path, "/a", order="column")
+        for command in ("status", "verify", "commit", "recover"):
+            shown = run(command, path, status=1)
+            assert "there is no store" in shown, command
+            assert ("only second layouts" in shown) is layout, command
+        with pytest.raises(hyperchunk.exceptions.InvalidError, match="got an ordinary HDF5 file; make a new store"):
+            store.open(path)
+        assert (tmp_path / "plain.h5.d").exists() is layout
+    assert path.stat().st_mtime_ns == before
 
 
 def test_references_to_regions_are_exported_and_come_back(tmp_path: Path) -> None:

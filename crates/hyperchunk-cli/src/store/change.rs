@@ -1,6 +1,7 @@
 //! Commands that change a store, or make a file of it.
 
 use super::LinkKind;
+use super::show::no_store;
 use crate::Outcome;
 use crate::progress::bytes;
 use crate::source::StoreOptions;
@@ -123,7 +124,7 @@ fn commit_with(path: &Path, remote: &StoreOptions, options: &CommitOptions, as_j
     let Some(made) = made else {
         let status = hyperchunk_store::admin::status::Status::read(&site)?;
         if !status.is_store() {
-            return Err(format!("{}: there is no store: no folder {}.d", display(path), display(path)).into());
+            return Err(no_store(path).into());
         }
         if as_json {
             say!("{}", json!({ "epoch": null, "set_aside": set_aside_json(&set_aside) }));

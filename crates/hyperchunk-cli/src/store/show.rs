@@ -27,8 +27,16 @@ fn read_status(file: &Path, remote: &StoreOptions) -> Result<State, Box<dyn std:
     if state.is_store() {
         return Ok(state);
     }
+    Err(no_store(file).into())
+}
+
+/// Returns the message for an ordinary file.
+pub(super) fn no_store(file: &Path) -> String {
     let shown = escape(&file.display().to_string(), 2000);
-    Err(format!("{shown}: there is no store: no folder {shown}.d").into())
+    if hyperchunk_store::store_folder(file).is_dir() {
+        return format!("{shown}: there is no store: {shown}.d has only second layouts of an ordinary file");
+    }
+    format!("{shown}: there is no store: no folder {shown}.d")
 }
 
 /// Maximum number of writers listed for each state.

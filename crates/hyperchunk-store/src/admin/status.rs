@@ -8,7 +8,7 @@ use crate::location::site::{Site, log_name};
 use crate::read::scan_log::{Ending, Log};
 use crate::{
     BegunUpload, Bucket, Conflict, DatasetId, LogHeader, LogPart, Manifest, Marker, Statistics, StoreId,
-    WriterId, store_folder,
+    WriterId,
 };
 use hyperchunk::{ErrorKind, Result};
 use serde_json::{Value, json};
@@ -39,7 +39,7 @@ pub struct Status {
     pub manifest_bytes: u64,
     /// Unfinished uploads to an object store: their writers are at work, or were stopped.
     pub uploads: Vec<BegunUpload>,
-    /// True if the store is in an object store that has at least one of its objects.
+    /// True if there is something of a store, apart from the file itself.
     made: bool,
 }
 
@@ -173,7 +173,7 @@ impl Status {
         };
         Ok(Self {
             path: site.operations().path().to_owned(),
-            made: site.bucket().is_some() && !site.operations().list()?.is_empty(),
+            made: site.has_store()?,
             store: newest.as_ref().map(|newest| newest.store),
             log_bytes: logs.iter().map(|log| log.size).sum(),
             manifest_bytes: epochs.iter().map(|epoch| epoch.size).sum(),
@@ -190,7 +190,7 @@ impl Status {
     #[must_use]
     pub fn is_store(&self) -> bool {
         let any = !self.epochs.is_empty() || !self.logs.is_empty() || !self.uploads.is_empty();
-        any || self.made || store_folder(&self.path).is_dir()
+        any || self.made
     }
 
     /// Returns the state as JSON.
@@ -394,9 +394,11 @@ fn skeleton(site: Site<'_>, newest: Option<&Manifest>) -> Result<Skeleton> {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Skeleton::Missing),
         Err(_) => return Ok(Skeleton::Other),
     };
-    let bytes = site.operations().file().ok();
-    let epoch = stamp::read_epoch(bytes.as_deref().unwrap_or_default(), &file)?;
-    let same = |newest: &&Manifest| bytes.as_ref() == Some(&newest.image);
+    let epoch = stamp::read_epoch(&stamp::start(&file)?, &file)?;
+    // An ordinary file may be too large to be read whole.
+    let may_be = |newest: &&Manifest| newest.image.len() as u64 == file.source().size();
+    let same =
+        |newest: &&Manifest| may_be(newest) && site.operations().file().is_ok_and(|now| now == newest.image);
     // A store without datasets has no markers.
     let same = newest.filter(same);
     let Some(epoch) = epoch.filter(|epoch| *epoch > 0).or(same.map(|newest| newest.number)) else {

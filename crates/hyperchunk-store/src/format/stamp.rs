@@ -30,6 +30,18 @@ pub(crate) fn write(writer: &Writer, store: StoreId, epoch: u64) -> Result<()> {
     writer.write_reserved(address, &mut [IoSlice::new(&stamp)])
 }
 
+/// Returns the first bytes of a file, which have its stamp, if it has one.
+///
+/// # Errors
+/// Errors of reading the file.
+pub(crate) fn start(file: &File) -> Result<Vec<u8>> {
+    let source = file.source();
+    let length = source.size().min(STAMPED_WITHIN_BYTES as u64);
+    let mut bytes = vec![0; usize::try_from(length).unwrap_or(STAMPED_WITHIN_BYTES)];
+    source.read_at(0, &mut bytes)?;
+    Ok(bytes)
+}
+
 /// Returns the store whose skeleton a file is, from its stamp; `None` without a stamp, or for one
 /// of an earlier version. The first [`STAMPED_WITHIN_BYTES`] of the file are enough.
 #[must_use]

@@ -218,6 +218,17 @@ impl<'a> Site<'a> {
         }
     }
 
+    /// Returns whether there is something of a store, apart from the file itself.
+    ///
+    /// # Errors
+    /// Io.
+    pub(crate) fn has_store(&self) -> Result<bool> {
+        match self.local() {
+            Some(path) => Ok(crate::has_store(path)),
+            None => Ok(!self.operations().list()?.is_empty()),
+        }
+    }
+
     /// Maps a function over items, concurrently if each call waits for the network.
     pub(crate) fn map_concurrently<T, R>(
         &self,

@@ -4,6 +4,7 @@ use crate::arrow_files;
 use crate::commit::known_store::NewStore;
 use crate::commit::merged_file::{Change, Merge, SkeletonDataset};
 use crate::commit::{open_skeleton, writers};
+use crate::format::stamp;
 use crate::location::bucket::parts;
 use crate::location::file_identity::FileIdentity;
 use crate::location::site::{Site, SiteBuf};
@@ -183,7 +184,7 @@ fn structure(
 /// of the newest epoch or, before the first one, as the markers in the file define them.
 ///
 /// # Errors
-/// NotFound; errors of reading the file or the newest epoch.
+/// NotFound; Invalid for an ordinary file; errors of reading the file or the newest epoch.
 pub fn attach<'a>(site: impl Into<Site<'a>>) -> Result<(Option<KnownStore>, Vec<NamedDefinition>)> {
     let site = site.into();
     // Read before the epoch, so that a commit in between is noticed.
@@ -192,9 +193,9 @@ pub fn attach<'a>(site: impl Into<Site<'a>>) -> Result<(Option<KnownStore>, Vec<
         let known = KnownStore { store: newest.store, epoch: newest.number, seen };
         return Ok((Some(known), named_datasets(site, &newest)?));
     }
-    let all = Marker::find_all(&open_skeleton(site)?)?;
-    check_folder(site, &all.iter().map(|(_, marker, _)| *marker).collect::<Vec<_>>())?;
-    let all = all.into_iter();
+    let file = open_skeleton(site)?;
+    check_folder(site, &file)?;
+    let all = Marker::find_all(&file)?.into_iter();
     let announced = all
         .filter_map(|(path, _, dataset)| Some((path, Definition::from_external_files(dataset.external())?)))
         .collect();
@@ -239,17 +240,23 @@ pub(crate) fn named_datasets(site: Site<'_>, epoch: &Manifest) -> Result<Vec<Nam
     Ok(named)
 }
 
-/// Fails for the file of a store whose folder is missing, since a writer would start a new store. Called
-/// when no epoch was found.
-fn check_folder(site: Site<'_>, markers: &[Marker]) -> Result<()> {
-    let epoch = markers.iter().map(|marker| marker.epoch).max();
+/// Fails for the file of a store whose folder is missing, since a writer would start a new store, and for
+/// an ordinary file, which a writer would turn into a store. Called when no epoch was found.
+fn check_folder(site: Site<'_>, file: &File) -> Result<()> {
     let there = site.local().is_none_or(|path| store_folder(path).is_dir());
-    match epoch {
-        None => return Ok(()),
+    let path = site.operations().path().display();
+    match stamp::read_epoch(&stamp::start(file)?, file)? {
         Some(0) if there => return Ok(()),
+        None if site.has_store()? => return Ok(()),
+        None => {
+            let message = format!(
+                "cannot open the store of {path}: expected its folder {path}.d beside it, got an ordinary HDF5 file; make a \
+                 new store, or edit the file itself"
+            );
+            return Err(Error::invalid(message));
+        }
         Some(_) => {}
     }
-    let path = site.operations().path().display();
     let found = if there { "no epoch in it" } else { "no such folder" };
     let message = format!(
         "cannot open the store of {path}: expected its folder {path}.d beside it, got {found}; a hard link, or a file that was \
