@@ -14,9 +14,7 @@ from hyperchunk import _core, selections
 from hyperchunk.dataset import AnyDataset, Dataset
 from hyperchunk.exceptions import (
     ExtentError,
-    HyperchunkError,
     InvalidError,
-    MissingFilterError,
     UnsupportedError,
     also,
 )
@@ -106,20 +104,6 @@ class WritableDataset(WritableObject, Dataset):
     # --- Elements ---
 
     def __setitem__(self, args: Index, values: npt.ArrayLike | Reference | Empty) -> None:
-        try:
-            self._assign(args, values)
-        except MissingFilterError as error:
-            raise self._explained(error) from None
-
-    def _explained(self, error: MissingFilterError) -> HyperchunkError:
-        """Returns the error of a write that needs a missing filter; live datasets have no stored values."""
-        if _LIVE_FILTER not in self.filter_ids:
-            return error
-        message = "cannot write or resize a live dataset: its values are computed; to replace it, remove it first"
-        where = f"file {self.file.filename}, object {self.name}"
-        return also(UnsupportedError(f"{message}, `hyperchunk udf rm FILE:{self.name}` ({where})"), OSError)
-
-    def _assign(self, args: Index, values: npt.ArrayLike | Reference | Empty) -> None:
         args = args if isinstance(args, tuple) else (args,)
         names = [arg for arg in args if isinstance(arg, str)]
         if names:
@@ -381,7 +365,10 @@ class WritableDataset(WritableObject, Dataset):
         if data.chunks is None:
             raise TypeError("Only chunked datasets can be resized")
         if _LIVE_FILTER in self.filter_ids:
-            raise self._explained(MissingFilterError())
+            raise UnsupportedError(
+                "cannot write or resize a live dataset: its values are computed; to replace it, remove it first, "
+                f"`hyperchunk udf rm FILE:DATASET` (object {self.name}, file {self._opened.filename})"
+            )
         assert data.shape is not None
         if axis is not None:
             axis = _length(axis)

@@ -7,7 +7,7 @@ use super::message_limits;
 use super::options::{DatasetOptions, NewLayout};
 use super::tree::{DatasetNode, NodeId};
 use super::writer::Writer;
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, live};
 use hyperchunk_format::convert::Conversion;
 use hyperchunk_format::encode::LibVersion;
 use hyperchunk_format::model::{
@@ -198,6 +198,11 @@ impl DatasetWriter {
     fn write_elements(&self, selection: &Selection, elements: &Elements<'_>) -> Result<()> {
         let _in_use = self.file.0.open()?;
         self.check_writable()?;
+        if self.node.pipeline.iter().any(|filter| filter.id == live::FILTER) {
+            let message = "cannot write or resize a live dataset: its values are computed; to replace it, remove it \
+                           first, `hyperchunk udf rm FILE:DATASET`";
+            return Err(self.named(Error::unsupported(message)));
+        }
         // Counted before the write, too, so that a snapshot that is taken during the write becomes stale.
         self.file.0.changed();
         let written = self.node.write(&self.file.0, selection, elements);
