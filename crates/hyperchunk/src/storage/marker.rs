@@ -106,6 +106,62 @@ impl Marker {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::index::IndexOption;
+    use crate::io::{Memory, Source};
+    use crate::write::{CreateOptions, DatasetOptions, MemorySink, NewLayout, NodeId, Writer};
+    use crate::{Error, ErrorKind, OpenOptions};
+    use hyperchunk_format::model::{ByteOrder, Dataspace, Datatype};
+    use std::sync::Arc;
+
+    /// A file whose reads at an address fail.
+    #[derive(Debug)]
+    struct FailingSource(Memory, u64);
+
+    impl Source for FailingSource {
+        fn size(&self) -> u64 {
+            self.0.size()
+        }
+
+        fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+            if (offset..offset + buffer.len() as u64).contains(&self.1) {
+                return Err(Error::new(ErrorKind::Io, "the disk does not answer"));
+            }
+            self.0.read_at(offset, buffer)
+        }
+    }
+
+    #[test]
+    fn a_group_that_cannot_be_read_is_no_group_without_datasets() {
+        let marker = Marker { dataset: DatasetId([7; 16]), epoch: 12 };
+        let sink = Arc::new(MemorySink::default());
+        let made =
+            Writer::create_in(Arc::<MemorySink>::clone(&sink), None, &CreateOptions::default()).unwrap();
+        // Apart from what is read together with the root.
+        made.reserve(1 << 20, 8).unwrap();
+        let group = made.create_group(NodeId::ROOT, b"g", false).unwrap();
+        let dataspace = Dataspace::Simple { dims: vec![4], max: vec![Some(4)] };
+        let layout = NewLayout::External(vec![marker.to_external_file(false)]);
+        let options =
+            DatasetOptions::new(Datatype::ieee(4, ByteOrder::Little), dataspace).with_layout(layout);
+        made.create_dataset(group, b"x", options).unwrap();
+        made.close().unwrap();
+        let open = |fails_at| {
+            let source = FailingSource(Memory::new(sink.bytes()), fails_at);
+            let options =
+                OpenOptions { ignore_stores: true, index: IndexOption::Never, ..OpenOptions::default() };
+            File::from_source(Arc::new(source), None, &options).unwrap()
+        };
+        let whole = open(u64::MAX);
+        let found = Marker::find_all(&whole).unwrap();
+        assert_eq!(
+            found.iter().map(|(path, marker, _)| (&**path, *marker)).collect::<Vec<_>>(),
+            [(b"/g/x".as_slice(), marker)]
+        );
+        let address = whole.root().unwrap().group().unwrap().get("g").unwrap().address();
+        let error = Marker::find_all(&open(address)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Io, "{error}");
+        assert!(error.to_string().contains("does not answer"), "{error}");
+    }
 
     #[test]
     fn a_marker_is_found_by_its_name_alone() {
