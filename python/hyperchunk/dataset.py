@@ -785,4 +785,5 @@ class Dataset(HLObject):
         """Changes the extent, in a file that is being written."""
         raise refusal() if self.chunks is not None else also(refusal(), TypeError)
 
-    __setitem__ = write_direct = make_scale = read_only
+    __setitem__ = write_direct = make_scale = append = write_chunk = write_chunks = read_only
+    write_async = write_future = write_chunk_future = read_only

@@ -14,7 +14,7 @@ from hyperchunk._printable import printable
 from hyperchunk.exceptions import HyperchunkError, NotFoundError, NotHdf5Error, UnsupportedError
 from hyperchunk.group import Group
 from hyperchunk.likeness import class_of_h5py
-from hyperchunk.objects import Opened, Recipe
+from hyperchunk.objects import Opened, Recipe, read_only
 from hyperchunk.sources import python_source
 from hyperchunk.suggestions import unexpected_keyword
 from hyperchunk.typing import (
@@ -355,6 +355,8 @@ class File(_Named):
     def close(self) -> None:
         """Closes the file; no object of it can be used after that."""
         self._opened.close()
+
+    transaction = read_only
 
     def flush(self) -> None:
         """Does nothing: a file opened for reading has nothing to write."""

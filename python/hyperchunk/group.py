@@ -642,6 +642,7 @@ class Group(HLObject, MappingHDF5[Member]):
 
     create_group = create_dataset = create_dataset_like = read_only
     create_virtual_dataset = build_virtual_dataset = move = read_only
+    write_many = write_many_async = write_many_future = read_only
 
 
 class _InvalidReferenceError(HyperchunkError, ValueError):

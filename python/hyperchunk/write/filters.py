@@ -10,6 +10,8 @@ from hyperchunk.typing import DatasetOptions, Dtype, FilterLike
 
 _SHUFFLE, _FLETCHER32, _SZIP, _SCALEOFFSET, _SNAPPY = 2, 3, 4, 6, 32003
 _NAMES = {"gzip": 1, "szip": _SZIP, "lzf": 32000}
+# Presets that have a compressor, by its name.
+_PRESETS_WITH = {"zstd": "small", "lz4": "fast", "bitshuffle": "fast", "snappy": "snappy"}
 #: h5py's options of filters.
 FILTER_OPTIONS = ("compression", "compression_opts", "shuffle", "fletcher32", "scaleoffset")
 # Numbers of filters have 16 bits.
@@ -119,6 +121,13 @@ def _one(item: FilterLike) -> tuple[int, list[int]]:
     return operator.index(item), []
 
 
+def _advice(compression: str) -> str:
+    """Returns what to pass in place of a name that h5py does not have, either."""
+    if preset := _PRESETS_WITH.get(compression):
+        return f': pass filters="{preset}", or the filter\'s number, or an object of hdf5plugin'
+    return ": pass gzip, lzf, szip, the number of another filter, or an object of hdf5plugin"
+
+
 def _numbers(options: Iterable[SupportsIndex]) -> list[int]:
     return [operator.index(option) & 0xFFFF_FFFF for option in options]
 
@@ -161,7 +170,7 @@ def _compressor(compression: FilterLike | bool | None, options: object) -> tuple
     if compression == "szip":
         return _SZIP, _szip(("nn", 8) if options is None else options)
     if isinstance(compression, str):
-        raise ValueError(f'Compression filter "{compression}" is unavailable')
+        raise ValueError(f'Compression filter "{compression}" is unavailable{_advice(compression)}')
     numbers = cast("Iterable[SupportsIndex]", options or ())
     number = operator.index(cast("SupportsIndex", compression))
     if not 0 <= number < _MOST_FILTERS:
