@@ -98,9 +98,11 @@ def main() -> None:
     parser.add_argument("--profile", choices=["release", "debug"], default="release", help="the build profile")
     options = parser.parse_args()
     prefix = options.prefix.absolute()
-    command = ["cargo", "build", "--locked", "-p", "hyperchunk-c"]
-    command += ["--release"] if options.profile == "release" else []
-    subprocess.run(command, cwd=ROOT, env=native.environment(), check=True)
+    if options.profile == "debug":
+        native.c_library()
+    else:
+        command = ["cargo", "build", "--locked", "--release", "-p", "hyperchunk-c"]
+        subprocess.run(command, cwd=ROOT, env=native.environment(), check=True)
     destination = Path(os.environ.get("DESTDIR", "") + str(prefix))
     install(Path(native.target_dir()) / options.profile, prefix, destination)
     flags = f"PKG_CONFIG_PATH={prefix}/lib/pkgconfig pkg-config --cflags --libs hyperchunk"

@@ -181,6 +181,19 @@ def cuda_fake() -> Path:
     return Path(target_dir()) / "release" / "libhyperchunk_cuda_fake.so"
 
 
+def c_library() -> Path:
+    """Builds the library for C that tests load, in the folder of debug builds; returns its path.
+
+    All crates are selected, since cargo compiles dependencies for the features of the selected ones: those that
+    `cargo test --workspace` has built are used, and a cold machine saves minutes.
+    """
+    root = Path(__file__).resolve().parent.parent
+    command = ["cargo", "build", "--quiet", "--locked", "--workspace", "--lib"]
+    if subprocess.run(command, cwd=root, env=environment(), check=False).returncode != 0:
+        fail("`cargo build` of the library for C failed; its messages are above.")
+    return Path(target_dir()) / "debug" / "libhyperchunk.so"
+
+
 def main() -> None:
     """Refreshes the editable install of this checkout."""
     root = Path(__file__).resolve().parent.parent

@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,15 @@ Record = dict[str, Any]
 
 #: Set by `make gpu`: CUDA tests run on this machine's GPU.
 REAL_GPU = os.environ.get("HYPERCHUNK_TEST_GPU") == "1"
+
+#: Time in seconds since 1970 from which tests marked `slow` are skipped. Set by `.ci/run`, whose time is limited.
+SLOW_UNTIL = float(os.environ.get("HYPERCHUNK_SLOW_TESTS_UNTIL", "inf"))
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skips slow tests for which there is no time."""
+    if time.time() > SLOW_UNTIL and item.get_closest_marker("slow") is not None:
+        pytest.skip("slow, and the time of this run is short: `make test` runs it")
 
 
 @pytest.fixture(scope="session", autouse=True)

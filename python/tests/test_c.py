@@ -52,10 +52,7 @@ SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
 @pytest.fixture(scope="module")
 def library_path() -> Path:
     """Builds the library."""
-    command = ["cargo", "build", "--quiet", "--locked", "-p", "hyperchunk-c"]
-    done = subprocess.run(command, cwd=ROOT, env=native.environment(), capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return Path(native.target_dir()) / "debug" / "libhyperchunk.so"
+    return native.c_library()
 
 
 @pytest.fixture(scope="module")

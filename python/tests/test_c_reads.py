@@ -74,10 +74,7 @@ class Request(ctypes.Structure):
 @pytest.fixture(scope="module")
 def c() -> ctypes.CDLL:
     """The library with its functions declared."""
-    command = ["cargo", "build", "--quiet", "--locked", "-p", "hyperchunk-c"]
-    done = subprocess.run(command, cwd=ROOT, env=native.environment(), capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    library = ctypes.CDLL(str(Path(native.target_dir()) / "debug" / "libhyperchunk.so"))
+    library = ctypes.CDLL(str(native.c_library()))
     for name, (result, arguments) in SIGNATURES.items():
         function = getattr(library, name)
         function.restype, function.argtypes = result, arguments

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hostile import analysis_batch, cases, jail
 
-pytestmark = [pytest.mark.hostile, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.hostile, pytest.mark.timeout(600)]
 
 REASON = jail.missing()
 if REASON:

@@ -5,7 +5,7 @@ import platform
 import pytest
 from hostile import jail
 
-pytestmark = [pytest.mark.hostile, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.hostile, pytest.mark.timeout(300)]
 
 REASON = jail.missing() or (None if platform.machine() == "x86_64" else "the code is x86-64's")
 if REASON:

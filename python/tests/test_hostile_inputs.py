@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hostile import inputs, jail
 
-pytestmark = [pytest.mark.hostile, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.hostile, pytest.mark.timeout(300)]
 
 REASON = jail.missing()
 if REASON:

@@ -11,7 +11,7 @@ import pytest
 from hostile import jail
 from hostile import network_cases as cases
 
-pytestmark = [pytest.mark.hostile, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.hostile, pytest.mark.timeout(600)]
 
 REASON = jail.missing()
 if REASON:

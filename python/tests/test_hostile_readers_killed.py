@@ -14,7 +14,7 @@ from hostile import jail
 # Number of readers: 50 by default.
 READERS = int(os.environ.get("HYPERCHUNK_TEST_READERS", "50"))
 
-pytestmark = [pytest.mark.hostile, pytest.mark.timeout(120 + READERS)]
+pytestmark = [pytest.mark.hostile, pytest.mark.timeout(300 + READERS)]
 
 REASON = jail.missing()
 if REASON:

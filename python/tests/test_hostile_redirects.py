@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hostile import jail, redirects
 
-pytestmark = [pytest.mark.hostile, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.hostile, pytest.mark.timeout(300)]
 
 REASON = jail.missing()
 if REASON:

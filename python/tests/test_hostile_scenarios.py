@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from hostile import jail, scenarios
 
-pytestmark = [pytest.mark.hostile, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.hostile, pytest.mark.timeout(600)]
 
 REASON = jail.missing()
 if REASON:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from hostile import jail, users
 
-pytestmark = [pytest.mark.hostile, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.hostile, pytest.mark.timeout(600)]
 
 REASON = jail.no_users()
 if REASON:

@@ -112,7 +112,7 @@ def asked(server: Server) -> int:
         return get(client, "good").num_rows
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("start", [b"", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0"], ids=["silent", "http2"])
 def test_who_shows_no_token_locks_nobody_out(folder: Path, start: bytes) -> None:
     """A connection without a token does not block others, and is closed after a while, whatever it sends."""
@@ -132,7 +132,7 @@ def test_who_shows_no_token_locks_nobody_out(folder: Path, start: bytes) -> None
         assert asked(server) == 4
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 def test_slow_clients_take_little_memory(folder: Path) -> None:
     """A client that does not read occupies only a few megabytes."""
     with h5py.File(folder / "big.h5", "w") as file:
@@ -168,7 +168,7 @@ def processor_seconds(server: Server) -> float:
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("what", ["all", "where", "live"])
 def test_a_request_that_is_given_up_ends(folder: Path, what: str) -> None:
     """A cancelled request soon stops its reads and computations."""

@@ -251,7 +251,7 @@ def _malformed() -> Iterator[Damage]:
     for key in ("compiled", "signature"):
         lacking = stored(lambda h, key=key: {k: v for k, v in h.items() if k != key})
         yield Damage(f"without {key}", lacking, value=VALUES)
-    for key in doubled().keys() - {"compiled", "signature"}:
+    for key in sorted(doubled().keys() - {"compiled", "signature"}):
         yield Damage(f"without {key}", stored(lambda h, key=key: {k: v for k, v in h.items() if k != key}), DAMAGED)
     for key in doubled():
         wrong: Any = 7 if isinstance(doubled()[key], str) else "\x1b[31m"
