@@ -613,7 +613,8 @@ def open(
         storage_options, network: As for :func:`hyperchunk.open`.
 
     Raises:
-        FileNotFoundError: There is no such file.
+        FileNotFoundError: There is no such file, or the store's folder is not beside it.
+        InvalidError: The file is an ordinary HDF5 file.
 
     Example:
         >>> made = hyperchunk.store.create("run.h5", {"/energy": hyperchunk.store.Dataset((4,), "f4")})

@@ -335,8 +335,8 @@ class StoredDataset:
 
     def append(self, rows: npt.ArrayLike) -> None:
         """Appends rows after the existing ones, at a position assigned by the commit: writers need not coordinate.
-        Rows of one writer keep their order; writers follow each other by priority and id. The first dimension must be
-        unlimited.
+        Rows of one writer keep their order; in one commit, writers of one priority follow each other in the order in
+        which they began. The first dimension must be unlimited.
 
         Raises:
             TypeError: The shape of the rows does not match the dataset's.

@@ -333,6 +333,19 @@ def test_wrong_calls_say_what_is_wrong(tmp_path: Path) -> None:
         store.create(tmp_path / "other.h5", {"/s": store.Dataset(3, h5py.string_dtype())})
 
 
+def test_appended_rows_are_in_the_order_of_the_writers_beginnings(tmp_path: Path) -> None:
+    """Not in the order of their random names, of their ends or of their tickets."""
+    run = store.create(tmp_path / "a.h5", {"/a": store.Dataset((0,), "i4", maxshape=(None,))})
+    writers = [run.writer() for _ in range(6)]
+    tickets = []
+    for number, writer in reversed(list(enumerate(writers))):
+        writer["/a"].append([number, number])
+        tickets.append(writer.close())
+    run.commit(tickets)
+    with h5py.File(tmp_path / "a.h5") as file:
+        assert file["a"][...].tolist() == [number for number in range(6) for _ in range(2)]
+
+
 @settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_random_writes_are_what_numpy_has(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:

@@ -1,6 +1,7 @@
-//! Merging of extents that several writers change.
+//! Merging of extents that several writers change, and of rows that they append.
 
-use crate::Extent;
+use crate::{DatasetWrites, Extent, Hyperslab, Part};
+use hyperchunk::{Error, Result};
 
 /// Merge of the changes of an extent: in each dimension the largest requested size or, if no
 /// change enlarges it, the smallest.
@@ -62,4 +63,48 @@ impl AppendedExtents {
         let axes = self.before.iter().zip(&self.grown).zip(&self.shrunk);
         axes.map(|((before, grown), shrunk)| if grown > before { *grown } else { *shrunk }).collect()
     }
+}
+
+/// Appends rows after the existing ones, the rows of one writer after those of another, in the order of their
+/// priorities and of the times when they began.
+///
+/// # Errors
+/// Corrupt if rows have another number of dimensions; Limit.
+pub(super) fn append_rows(
+    parts: &mut Vec<Part>,
+    mut appended_parts: Vec<((i32, u64), u32, DatasetWrites)>,
+    extent: &mut [u64],
+    epoch: u64,
+) -> Result<()> {
+    let Some((rows, row)) = extent.split_first_mut() else { return Ok(()) };
+    appended_parts.sort_by_key(|(order, ..)| *order);
+    for (_, log, DatasetWrites { appended, statistics, pages, .. }) in appended_parts {
+        let (mut first, mut end) = (u64::MAX, 0);
+        for piece in appended.iter() {
+            let (Some(start), Some(count)) = (piece.slab.start.first(), piece.slab.count.first()) else {
+                continue;
+            };
+            // Rows may be narrower than the dataset: the rest of such a row is unwritten.
+            if piece.slab.count.len() != row.len() + 1 {
+                return Err(Error::corrupt(format!("rows of {} dimensions", piece.slab.count.len())));
+            }
+            (first, end) = (first.min(*start), end.max(start.saturating_add(*count)));
+        }
+        let pieces = appended.shifted(rows.wrapping_sub(first));
+        let mut written =
+            DatasetWrites { pieces, statistics, pages, ..DatasetWrites::nothing(row.len() + 1) };
+        let more = end.saturating_sub(first);
+        *rows = rows.checked_add(more).ok_or_else(|| Error::limit("more than 2^64 rows"))?;
+        // Parts of longer rows outside the extent must not reappear when the dataset grows.
+        let is_wider = |slab: &Hyperslab| {
+            let ends = slab.start.iter().zip(&slab.count).map(|(start, count)| start.saturating_add(*count));
+            ends.skip(1).zip(&*row).any(|(end, dim)| end > *dim)
+        };
+        if written.pieces.iter().any(|piece| is_wider(&piece.slab)) {
+            let dims = std::iter::once(*rows).chain(row.iter().copied()).collect();
+            written.extents.push(Extent { order: u64::MAX, dims });
+        }
+        parts.push(Part { log, epoch, written });
+    }
+    Ok(())
 }

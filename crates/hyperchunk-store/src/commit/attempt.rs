@@ -1,6 +1,6 @@
 //! One attempt to make an epoch: precedence of the data, merged structure, and hidden content.
 
-use super::appended_extents::AppendedExtents;
+use super::appended_extents::{AppendedExtents, append_rows};
 use super::collective;
 use super::new_logs::{NewLog, open};
 use super::open_skeleton;
@@ -655,8 +655,8 @@ impl<'a> Attempt<'a> {
                 if rows_alone {
                     written.pages.clear();
                 }
-                appended_parts
-                    .push((*log, DatasetWrites { statistics, pages, appended, ..DatasetWrites::nothing(0) }));
+                let rows = DatasetWrites { statistics, pages, appended, ..DatasetWrites::nothing(0) };
+                appended_parts.push(((new.header.priority, new.header.started), *log, rows));
             }
             let start = self.first_extent(new, dataset, id, definition)?;
             let last = written.extents.last().map_or_else(|| start.clone(), |extent| extent.dims.clone());
@@ -758,43 +758,4 @@ fn is_of_content(site: Site<'_>, error: &Error) -> bool {
 fn describe(conflict: &Conflict, all: usize) -> String {
     let more = if all > 1 { format!(", and {} more conflicts", all - 1) } else { String::new() };
     format!("cannot commit: writers do not agree: {conflict}{more}; nothing was committed")
-}
-
-/// Appends rows after the existing ones, writer by writer.
-fn append_rows(
-    parts: &mut Vec<Part>,
-    appended_parts: Vec<(u32, DatasetWrites)>,
-    extent: &mut [u64],
-    epoch: u64,
-) -> Result<()> {
-    let Some((rows, row)) = extent.split_first_mut() else { return Ok(()) };
-    for (log, DatasetWrites { appended, statistics, pages, .. }) in appended_parts {
-        let (mut first, mut end) = (u64::MAX, 0);
-        for piece in appended.iter() {
-            let (Some(start), Some(count)) = (piece.slab.start.first(), piece.slab.count.first()) else {
-                continue;
-            };
-            // Rows may be narrower than the dataset: the rest of such a row is unwritten.
-            if piece.slab.count.len() != row.len() + 1 {
-                return Err(Error::corrupt(format!("rows of {} dimensions", piece.slab.count.len())));
-            }
-            (first, end) = (first.min(*start), end.max(start.saturating_add(*count)));
-        }
-        let pieces = appended.shifted(rows.wrapping_sub(first));
-        let mut written =
-            DatasetWrites { pieces, statistics, pages, ..DatasetWrites::nothing(row.len() + 1) };
-        let more = end.saturating_sub(first);
-        *rows = rows.checked_add(more).ok_or_else(|| Error::limit("more than 2^64 rows"))?;
-        // Parts of longer rows outside the extent must not reappear when the dataset grows.
-        let is_wider = |slab: &Hyperslab| {
-            let ends = slab.start.iter().zip(&slab.count).map(|(start, count)| start.saturating_add(*count));
-            ends.skip(1).zip(&*row).any(|(end, dim)| end > *dim)
-        };
-        if written.pieces.iter().any(|piece| is_wider(&piece.slab)) {
-            let dims = std::iter::once(*rows).chain(row.iter().copied()).collect();
-            written.extents.push(Extent { order: u64::MAX, dims });
-        }
-        parts.push(Part { log, epoch, written });
-    }
-    Ok(())
 }
