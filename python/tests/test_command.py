@@ -342,3 +342,16 @@ def test_errors_show_names_without_what_terminals_obey(tmp_path: Path, command: 
         ):
             opened[name]
         assert not obeyed & set(str(raised.value))
+
+
+def test_get_says_that_it_rounds(command: Any, tmp_path: Path) -> None:
+    """NumPy's files have no portable floats of more than 64 bits."""
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["wide"] = np.array([(np.longdouble(1) / 3, 1)], [("x", np.longdouble), ("n", "i4")])
+        file["plain"] = np.array([(0.5, 1)], [("x", "f8"), ("n", "i4")])
+    wide = np.finfo(np.longdouble).nmant > 52
+    for name, rounds in (("wide", wide), ("plain", False)):
+        done = command("get", tmp_path / "a.h5", name, "-o", tmp_path / f"{name}.npy")
+        assert done.returncode == 0, done.stderr
+        assert ("rounded to 64" in done.stderr) is rounds, done.stderr
+    assert np.load(tmp_path / "wide.npy")["x"].tolist() == [1 / 3]

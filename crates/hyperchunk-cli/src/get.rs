@@ -84,6 +84,12 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
             error.object(&path)
         )
     })?;
+    if element.rounds() {
+        let what = hyperchunk_udf::escape::escape(&path, 2000);
+        crate::print_message(&format!(
+            "note: {what} has floats of more than 64 bits, which are rounded to 64; -o with a name that ends with .h5 keeps them"
+        ));
+    }
     let axes: Vec<Steps> = part.iter().map(|(steps, _)| *steps).collect();
     let shape: Vec<u64> = part.iter().filter(|(_, stays)| *stays).map(|(steps, _)| steps.count).collect();
     let header = element.header(&shape);

@@ -2,7 +2,7 @@
 //! `numpy.lib.format` and its enhancement proposal 1.
 
 use crate::{Error, Result};
-use hyperchunk_format::model::{ByteOrder, Class, Datatype, Member};
+use hyperchunk_format::model::{ByteOrder, Class, Datatype, Float, Member};
 use std::fmt::Write as _;
 
 /// Maximum nesting depth of compounds.
@@ -17,6 +17,8 @@ pub struct Element {
     descr: String,
     /// The shape of one element, appended to the array's; empty except for array datatypes.
     shape: Vec<u64>,
+    /// True if floats of more than 64 bits become 64-bit ones.
+    rounds: bool,
 }
 
 impl Element {
@@ -32,6 +34,7 @@ impl Element {
             _ => (datatype, Vec::new()),
         };
         let (memory, descr) = describe(base, 0)?;
+        let rounds = has_wide_floats(base, 0);
         let datatype = match &datatype.class {
             Class::Array { dims, .. } => {
                 let count = dims.iter().try_fold(memory.size, |size, dim| size.checked_mul(*dim));
@@ -40,7 +43,13 @@ impl Element {
             }
             _ => memory,
         };
-        Ok(Self { datatype, descr, shape })
+        Ok(Self { datatype, descr, shape, rounds })
+    }
+
+    /// Returns whether values are rounded: floats of more than 64 bits become 64-bit ones.
+    #[must_use]
+    pub fn rounds(&self) -> bool {
+        self.rounds
     }
 
     /// Returns NumPy's description, as Python source.
@@ -87,6 +96,28 @@ impl Element {
     }
 }
 
+/// Returns the size of NumPy's smallest float of up to 64 bits that has all bits of a datatype.
+fn float_bytes(float: &Float) -> Option<u16> {
+    let sizes = [(2, 5, 10), (4, 8, 23), (8, 11, 52)];
+    let fits = |(_, exponent, mantissa): &(u16, u16, u16)| {
+        float.exponent_bits <= *exponent && float.mantissa_bits <= *mantissa
+    };
+    sizes.into_iter().find(fits).map(|(size, ..)| size)
+}
+
+/// Returns whether a datatype has floats of more than 64 bits.
+fn has_wide_floats(datatype: &Datatype, depth: u32) -> bool {
+    match &datatype.class {
+        Class::Float(float) => float_bytes(float).is_none(),
+        _ if depth > DEPTH => false,
+        Class::Array { base, .. } | Class::Complex { base } => has_wide_floats(base, depth + 1),
+        Class::Compound { members } => {
+            members.iter().any(|member| has_wide_floats(&member.datatype, depth + 1))
+        }
+        _ => false,
+    }
+}
+
 /// Returns a NumPy datatype and its description.
 pub fn describe(datatype: &Datatype, depth: u32) -> Result<(Datatype, String)> {
     let size = datatype.size;
@@ -96,12 +127,8 @@ pub fn describe(datatype: &Datatype, depth: u32) -> Result<(Datatype, String)> {
         Class::Integer { order, signed, .. } => number(size, *order, if *signed { 'i' } else { 'u' }),
         Class::Bitfield { order, .. } => number(size, *order, 'u'),
         Class::Float(float) => {
-            // The smallest type that has all of its bits.
-            let fits = [(2, 5, 10), (4, 8, 23), (8, 11, 52)].into_iter().find(|(_, exponent, mantissa)| {
-                float.exponent_bits <= *exponent && float.mantissa_bits <= *mantissa
-            });
             let order = big_or_little(float.order);
-            let memory = Datatype::ieee(fits.map_or(8, |(size, ..)| size), order);
+            let memory = Datatype::ieee(float_bytes(float).unwrap_or(8), order);
             let descr = format!("'{}f{}'", sign(order), memory.size);
             Ok((memory, descr))
         }
@@ -177,7 +204,7 @@ fn compound(members: &[Member], depth: u32) -> Result<(Datatype, String)> {
             Class::Array { .. } => Element::new(&member.datatype)?,
             _ => {
                 let (datatype, descr) = describe(&member.datatype, depth + 1)?;
-                Element { datatype, descr, shape: Vec::new() }
+                Element { datatype, descr, shape: Vec::new(), rounds: false }
             }
         };
         let shape: Vec<String> = element.shape.iter().map(u64::to_string).collect();

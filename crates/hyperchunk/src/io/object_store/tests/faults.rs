@@ -44,7 +44,9 @@ fn faults_that_pass() {
         ShortRange,
     ] {
         check(&[Right], &[fault.clone(), Right], "right [3, ");
-        check(&[fault, Right], &[Right], "right [3, ");
+        // An opener has the bytes that it needs before those that are too many, or notices them.
+        let opened = if fault == Long { "right [" } else { "right [3, " };
+        check(&[fault, Right], &[Right], opened);
     }
     check(&[Right], &[Whole, Right], "right [3, ");
     check(&[Right], &[Status(400, "", "<Code>RequestTimeout</Code>"), Right], "right [3, ");
