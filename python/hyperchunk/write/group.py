@@ -341,6 +341,7 @@ class WritableGroup(MutableNames, WritableObject, Group):
 
         Raises:
             SourceNotFoundError: There is no object of that name.
+            InvalidError: The new place is inside of the moved group.
 
         Example:
             >>> with hyperchunk.open("a.h5", "w") as file:
@@ -355,7 +356,19 @@ class WritableGroup(MutableNames, WritableObject, Group):
             raise SourceNotFoundError(f"no link of the name {source!r} (object {self.name}){near}")
         if not encode(source).strip(b"/"):
             raise ValueError(f"cannot move the root group to {dest!r}: expected another object; copy its members")
-        self[dest] = self[source] if isinstance(link, HardLink) else link
+        if not isinstance(link, HardLink):
+            self[dest] = link
+        else:
+            target = self[source]
+            names = encode(dest).split(b"/")
+            # libhdf5 would do it, and nothing would lead to the group any more.
+            parents = (b"/".join(names[:end]) for end in range(1, len(names)))
+            if any(self.get(parent) == target for parent in parents if parent):
+                raise InvalidError(
+                    f"cannot move {source!r} to {dest!r}: expected another place, got one inside of the group that is "
+                    f"moved (object {self.name}, file {self._opened.filename})"
+                )
+            self[dest] = target
         del self[source]
 
     # --- Batches ---

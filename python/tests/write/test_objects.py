@@ -462,3 +462,20 @@ def test_netcdf4_reads_it(tmp_path: Path) -> None:
         assert dataset["data"].units == "K"
         assert np.array_equal(dataset["data"][:], np.arange(12.0).reshape(3, 4))
         assert dataset["x"][:].tolist() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("dest", ["g/x", "/g/x", "g/sub/x", "alias/x", "soft/x", "/soft/sub/y/z"])
+def test_a_group_is_not_moved_into_itself(tmp_path: Path, dest: str) -> None:
+    """libhdf5 moves it, and it is lost."""
+    with h5py.File(tmp_path / "a.h5", "w") as made:
+        made["g/sub/data"] = np.arange(4)
+        made["alias"] = made["g"]
+        made["soft"] = h5py.SoftLink("/g")
+    with hyperchunk.open(tmp_path / "a.h5", "r+") as file:
+        with pytest.raises(hyperchunk.exceptions.InvalidError, match="inside of the group"):
+            file.move("g", dest)
+        file.move("g", "other")
+        file.move("other/sub", "sub")
+    with h5py.File(tmp_path / "a.h5") as file:
+        assert file["sub/data"][...].tolist() == [0, 1, 2, 3]
+        assert sorted(file) == ["alias", "other", "soft", "sub"]
