@@ -13,7 +13,7 @@ use crate::io::with_suffix;
 use crate::os::{read_exact_at, write_all_at};
 use crate::output::Folder;
 use crate::{Error, ErrorKind, Result};
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -30,10 +30,13 @@ const BUFFER_BYTES: usize = 64 << 10;
 #[derive(Debug)]
 pub(super) struct LocalJournal {
     path: PathBuf,
-    /// Path of the edited file.
-    of: PathBuf,
+    /// Folder of the edited file. It is open from the start: by a path, another folder could be found later.
+    folder: Folder,
+    name: OsString,
+    /// Metadata of the edited file.
+    edited: Metadata,
     sync: Sync,
-    open: Option<(Folder, File)>,
+    open: Option<File>,
     /// All bytes of the journal, until they are written to its file.
     buffer: Option<Vec<u8>>,
     /// Maximum size of the buffer.
@@ -44,6 +47,10 @@ fn cannot(verb: &str, path: &Path, error: &io::Error) -> Error {
     let kind = if error.kind() == io::ErrorKind::NotFound { ErrorKind::NotFound } else { ErrorKind::Io };
     let advice = match error.kind() {
         io::ErrorKind::AlreadyExists => "; move the other file of that name away",
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem if verb == "create" => {
+            "; commits need a folder in which you can create files: change its permissions and commit again, or give up \
+             the changes (discard)"
+        }
         _ => "",
     };
     Error::new(kind, format!("cannot {verb} the journal: {error}{advice}"))
@@ -52,9 +59,15 @@ fn cannot(verb: &str, path: &Path, error: &io::Error) -> Error {
 }
 
 impl LocalJournal {
-    pub(super) fn new(file: &Path, sync: Sync) -> Self {
-        let (path, of) = (redo_path(file), file.to_owned());
-        Self { path, of, sync, open: None, buffer: Some(Vec::new()), buffer_bytes: BUFFER_BYTES }
+    /// Returns the journal of a file, which is not created yet.
+    ///
+    /// # Errors
+    /// Io if the file's folder cannot be opened.
+    pub(super) fn new(file: &Path, edited: Metadata, sync: Sync) -> Result<Self> {
+        let path = redo_path(file);
+        let (folder, name) = Folder::of(&path).map_err(|error| cannot("create", &path, &error))?;
+        let buffer = Some(Vec::new());
+        Ok(Self { path, folder, name, edited, sync, open: None, buffer, buffer_bytes: BUFFER_BYTES })
     }
 
     /// Creates the file at the first write, so that other editors detect it even if files are not locked.
@@ -82,25 +95,25 @@ impl LocalJournal {
     fn file(&mut self) -> Result<&File> {
         if self.open.is_none() {
             let refused = |error: io::Error| cannot("create", &self.path, &error);
-            let (folder, name) = Folder::of(&self.path).map_err(refused)?;
+            let (folder, name) = (&self.folder, &self.name);
             let file = loop {
-                let file = folder.create(&name, 0, 0o600).map_err(refused)?;
-                admit_readers(&file, &self.of);
+                let file = folder.create(name, 0, 0o600).map_err(refused)?;
+                admit_readers(&file, &self.edited);
                 // The lock shows other programs that the editor is running, even if the edited file is not
                 // locked.
                 drop(file.try_lock());
                 // Before it was locked, another program may have considered it abandoned, and deleted it.
-                if folder.is_at(&name, &file) {
+                if folder.is_at(name, &file) {
                     break file;
                 }
             };
             if self.sync != Sync::Never {
                 folder.sync();
             }
-            self.open = Some((folder, file));
+            self.open = Some(file);
         }
         match &self.open {
-            Some((_, file)) => Ok(file),
+            Some(file) => Ok(file),
             None => Err(Error::invalid("the journal is not open")),
         }
     }
@@ -109,9 +122,9 @@ impl LocalJournal {
 /// Gives all users who can read the edited file read access to its journal: after an interruption they need
 /// it to read the file.
 #[cfg(unix)]
-fn admit_readers(journal: &File, of: &Path) {
+fn admit_readers(journal: &File, edited: &Metadata) {
     use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
-    let (Ok(own), Ok(edited)) = (journal.metadata(), of.metadata()) else { return };
+    let Ok(own) = journal.metadata() else { return };
     let (group, others) = (edited.mode() & 0o040, edited.mode() & 0o004);
     let mode = match own.gid() == edited.gid() {
         true => group | others,
@@ -124,7 +137,7 @@ fn admit_readers(journal: &File, of: &Path) {
 }
 
 #[cfg(not(unix))]
-fn admit_readers(_: &File, _: &Path) {}
+fn admit_readers(_: &File, _: &Metadata) {}
 
 impl JournalFile for LocalJournal {
     fn write_at(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
@@ -148,7 +161,7 @@ impl JournalFile for LocalJournal {
                 buffer.copy_from_slice(there);
                 Ok(())
             }
-            (None, Some((_, file))) => {
+            (None, Some(file)) => {
                 read_exact_at(file, offset, buffer).map_err(|error| cannot("read", &self.path, &error))
             }
             (None, None) => Err(missing()),
@@ -159,7 +172,7 @@ impl JournalFile for LocalJournal {
         if self.open.is_some() || self.buffer.as_ref().is_some_and(|buffer| !buffer.is_empty()) {
             self.write_buffer()?;
         }
-        let Some((_, file)) = self.open.as_ref().filter(|_| self.sync != Sync::Never) else { return Ok(()) };
+        let Some(file) = self.open.as_ref().filter(|_| self.sync != Sync::Never) else { return Ok(()) };
         file.sync_data().map_err(|error| cannot("sync", &self.path, &error))
     }
 
@@ -168,7 +181,7 @@ impl JournalFile for LocalJournal {
             buffer.truncate(narrow(size));
             return Ok(());
         }
-        let Some((_, file)) = &self.open else { return Ok(()) };
+        let Some(file) = &self.open else { return Ok(()) };
         file.set_len(size).map_err(|error| cannot("truncate", &self.path, &error))?;
         if size == 0 {
             self.buffer = Some(Vec::new());
@@ -177,12 +190,12 @@ impl JournalFile for LocalJournal {
     }
 
     fn sync_cut(&mut self) -> Result<()> {
-        let Some((_, file)) = self.open.as_ref().filter(|_| self.sync != Sync::Never) else { return Ok(()) };
+        let Some(file) = self.open.as_ref().filter(|_| self.sync != Sync::Never) else { return Ok(()) };
         file.sync_data().map_err(|error| cannot("sync", &self.path, &error))
     }
 
     fn check_place(&self) -> Result<()> {
-        if self.open.is_none() && self.path.symlink_metadata().is_ok() {
+        if self.open.is_none() && self.folder.has(&self.name) {
             let there = io::Error::from_raw_os_error(EXISTS);
             return Err(cannot("create", &self.path, &there));
         }
@@ -191,9 +204,10 @@ impl JournalFile for LocalJournal {
 
     fn remove(&mut self) -> Result<()> {
         self.buffer = Some(Vec::new());
-        let Some((folder, _)) = self.open.take() else { return Ok(()) };
-        let removed = folder.remove(self.path.file_name().unwrap_or_default());
-        removed.map_err(|error| cannot("delete", &self.path, &error))
+        if self.open.take().is_none() {
+            return Ok(());
+        }
+        self.folder.remove(&self.name).map_err(|error| cannot("delete", &self.path, &error))
     }
 }
 

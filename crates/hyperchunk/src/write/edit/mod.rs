@@ -242,7 +242,7 @@ fn edit(path: &Path, options: &CreateOptions) -> Result<Writer> {
     reading.ignore_layouts = true;
     let base = File::open(path, &reading)?;
     base.0.source.follow_growth();
-    let mut journal = journal_file::LocalJournal::new(path, options.sync);
+    let mut journal = journal_file::LocalJournal::new(path, metadata, options.sync)?;
     if options.locking == crate::io::Locking::Never {
         journal = journal.created_early();
     }

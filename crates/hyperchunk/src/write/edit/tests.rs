@@ -611,7 +611,8 @@ fn interrupted(folder: &Path) -> std::path::PathBuf {
     let path = folder.join("a.h5");
     std::fs::write(&path, old()).unwrap();
     let sink = LocalSink::editable(&path, super::super::Sync::Commit, crate::io::Locking::Default).unwrap();
-    let journal = journal_file::LocalJournal::new(&path, super::super::Sync::Commit);
+    let journal =
+        journal_file::LocalJournal::new(&path, path.metadata().unwrap(), super::super::Sync::Commit).unwrap();
     let mut redo = Redo::new(Box::new(journal)).always();
     redo.write(10, &[77]).unwrap();
     redo.complete(&sink, 0).unwrap();
