@@ -74,6 +74,12 @@ pub(super) fn parse(text: &str, element: Option<ElementType>) -> Result<ParsedVa
         None if trimmed.starts_with('[') => return Err(format!("{} is not a JSON array", escape(text, 200))),
         // Python's spellings, and those that JSON lacks.
         None if !wants_text && matches!(trimmed, "True" | "False") => Value::Bool(trimmed == "True"),
+        None if element.is_none() && is_too_large_a_number(trimmed) => {
+            return Err(format!(
+                "{} is too large for a number; `--type string` stores it as text",
+                escape(text, 200)
+            ));
+        }
         None => Value::String(text.to_owned()),
     };
     let mut dims = Vec::new();
@@ -85,6 +91,11 @@ pub(super) fn parse(text: &str, element: Option<ElementType>) -> Result<ParsedVa
         None => common_type(&elements)?,
     };
     Ok(ParsedValue { dims: is_array.then_some(dims), elements, element })
+}
+
+fn is_too_large_a_number(text: &str) -> bool {
+    let has_digits = text.contains(|letter: char| letter.is_ascii_digit());
+    has_digits && text.parse().is_ok_and(f64::is_infinite)
 }
 
 fn flatten(value: Value, depth: usize, dims: &mut Vec<u64>, elements: &mut Vec<Value>) -> Result<(), String> {
@@ -235,7 +246,27 @@ fn float(value: &Value, size: u16) -> Result<Vec<u8>, String> {
     hyperchunk::convert::Conversion::new(&double, &Datatype::ieee(size, ByteOrder::Little))
         .and_then(|conversion| conversion.run(&number.to_le_bytes(), &mut stored, 1))
         .map_err(|error| error.to_string())?;
+    let is_too_large = match size {
+        2 => stored[..] == [0, 0x7c] || stored[..] == [0, 0xfc],
+        4 => stored[..] == f32::INFINITY.to_le_bytes() || stored[..] == f32::NEG_INFINITY.to_le_bytes(),
+        _ => number.is_infinite(),
+    };
+    if is_too_large && is_finite(value) {
+        return Err(format!(
+            "expected a float of {} bits, got {}, which is too large",
+            size * 8,
+            shown(value)
+        ));
+    }
     Ok(stored)
+}
+
+/// Returns whether a value is written with digits, rather than as `inf` or `nan`.
+fn is_finite(value: &Value) -> bool {
+    match value {
+        Value::String(text) => text.contains(|letter: char| letter.is_ascii_digit()),
+        _ => true,
+    }
 }
 
 fn boolean(value: &Value) -> Result<u8, String> {
@@ -286,5 +317,12 @@ mod tests {
         assert!(integer(&serde_json::json!(300), 1, false).is_err());
         assert!(integer(&serde_json::json!(1.5), 8, true).is_err());
         assert_eq!(float(&serde_json::json!("inf"), 4), Ok(f32::INFINITY.to_le_bytes().to_vec()));
+        for (number, size) in [(70_000.0, 2), (-70_000.0, 2), (1e39, 4), (-1e39, 4)] {
+            assert!(float(&serde_json::json!(number), size).unwrap_err().contains("too large"), "{number}");
+        }
+        assert_eq!(float(&serde_json::json!(65_504.0), 2), Ok(vec![0xff, 0x7b]));
+        assert!(float(&serde_json::json!("1e400"), 8).is_err());
+        assert!(parse("1e400", None).is_err() && parse("-1e400", None).is_err());
+        assert!(parse("1e400", Some(ElementType::Text(None))).is_ok() && parse("inf", None).is_ok());
     }
 }
