@@ -553,10 +553,6 @@ fn columns(
         made.push(Column { dataset, field: (**field).clone(), valid: None });
         imported.datasets += 1;
     }
-    let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
-    if !names.is_empty() {
-        text_attribute(writer, group, "h5.table", &names)?;
-    }
     let mut done = 0_u64;
     for batch in TableFile::open(path)? {
         let batch = batch?;
@@ -567,10 +563,31 @@ fn columns(
         progress(batch.get_array_memory_size() as u64);
     }
     imported.rows += done;
+    // Who reads the table sees which values are nulls: the values themselves are zeros.
+    let mut names = Vec::with_capacity(made.len());
+    for column in &made {
+        names.push(column.field.name().clone());
+        if column.valid.is_some() {
+            let valid = column.valid_name();
+            imported.notes.push(format!(
+                "column {} has nulls, which HDF5 has not: they are zeros, and the column {valid} marks the valid rows",
+                column.field.name()
+            ));
+            names.push(valid);
+        }
+    }
+    if !names.is_empty() {
+        text_attribute(writer, group, "h5.table", &names.iter().map(String::as_str).collect::<Vec<_>>())?;
+    }
     Ok(())
 }
 
 impl Column {
+    /// Returns the name of the dataset that marks the rows which are not null.
+    fn valid_name(&self) -> String {
+        format!("{}{VALID_SUFFIX}", self.field.name())
+    }
+
     fn write(
         &mut self,
         writer: &Writer,
@@ -590,7 +607,7 @@ impl Column {
         let Some(nulls) = array.logical_nulls().filter(|nulls| !own && nulls.null_count() > 0) else {
             return Ok(());
         };
-        let name = format!("{}{VALID_SUFFIX}", self.field.name());
+        let name = self.valid_name();
         let valid = match self.valid.take() {
             Some(valid) => valid,
             None => {

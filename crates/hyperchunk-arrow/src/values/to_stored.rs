@@ -409,6 +409,12 @@ impl ElementEncoder {
             }),
             Form::AnyText => texts(array, |row, text| {
                 let out = element(out, row, stride, self.size)?;
+                // Binary values are strings as they were stored, and keep their bytes.
+                if is_text(array.data_type()) && text.contains(&0) {
+                    let message = "cannot store text with a zero byte, at which HDF5's strings end: expected text without \
+                                   one, got it in a value; convert the column to binary";
+                    return Err(Error::new(ErrorKind::Conversion, message));
+                }
                 let stored = if is_null(row) {
                     [0; 16]
                 } else if text.is_empty() {
