@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypedDict, Unpack
 import numpy as np
 import numpy.typing as npt
 
+from hyperchunk.exceptions import HyperchunkError, UnsupportedError, also
 from hyperchunk.likeness import class_of_h5py
 from hyperchunk.references import Reference, RegionReference, reference_class
 from hyperchunk.typing import Dtype
@@ -329,8 +330,8 @@ def check_dtype(**kwds: Unpack[CheckedTypes]) -> Any:
 # --- From descriptions to dtypes ---
 
 
-def _no_equivalent(what: str) -> TypeError:
-    return TypeError(f"No NumPy equivalent for {what} exists")
+def _no_equivalent(what: str) -> HyperchunkError:
+    return also(UnsupportedError(f"No NumPy equivalent for {what} exists"), TypeError)
 
 
 def _float_types() -> list[tuple[Dtype, int, int, int]]:

@@ -250,8 +250,12 @@ def _compare(values: Values, kind: type, value: Any) -> Array:
 
 def _time(data: Array, zone: Any, value: Any) -> Any:
     """Returns a text or a number as a time or duration of the kind of `data`."""
+    if data.dtype.kind == "m" and isinstance(value, int | float) and not isinstance(value, bool):
+        # As in pandas: seconds.
+        return np.timedelta64(round(value * 1e9), "ns")
     if not isinstance(value, str):
-        return np.dtype(data.dtype).type(value, np.datetime_data(data.dtype)[0])
+        # As in pandas: 20000110 is a day, and 2000 a year.
+        value = str(value)
     try:
         import pandas
     except ModuleNotFoundError:

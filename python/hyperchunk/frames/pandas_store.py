@@ -54,6 +54,15 @@ def source(group: Group) -> Source:
     )
 
 
+def _label_key(label: Any) -> Any:
+    """Returns a column's label so that labels can be compared: pandas stores None and NaN, which are missing names, in
+    several ways, and NaN is unequal to itself.
+    """
+    if isinstance(label, tuple | list):
+        return tuple(_label_key(part) for part in label)
+    return ("missing",) if label is None or label != label else label
+
+
 def index_names(levels: Sequence[Any], unique: Unique) -> list[str]:
     """Returns the names in Arrow of the levels of an index; an index without a name is `index`."""
     found = []
@@ -283,11 +292,13 @@ class TableSource(Source):
             ordered = [tuple(label) if isinstance(label, list) else label for label in labels]
             if ordered == [label for label, _ in stored]:
                 return stored
-            columns: dict[Any, list[tuple[Any, tuple[str, int]]]] = {label: [] for label in ordered}
+            columns: dict[Any, list[tuple[Any, tuple[str, int]]]] = {_label_key(label): [] for label in ordered}
+            rest: list[tuple[Any, tuple[str, int]]] = []
             for column in stored:
-                if column[0] in columns:
-                    columns[column[0]].append(column)
-            return [column for found in columns.values() for column in found]
+                columns.get(_label_key(column[0]), rest).append(column)
+            # A column without a place in the order is not lost; levels of the index have none.
+            rest = [column for column in rest if column[0] not in self.levels]
+            return [column for found in [*columns.values(), rest] for column in found]
         return stored
 
     def _kind(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import os
 import warnings
 from pathlib import Path
@@ -16,6 +17,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from hyperchunk.exceptions import UnsupportedError
 from hypothesis import HealthCheck, given, settings
 
 pytest.importorskip("tables")
@@ -346,3 +348,56 @@ def test_damaged_files(tmp_path: Path) -> None:
                 warnings.simplefilter("ignore")
                 with contextlib.suppress(hyperchunk.HyperchunkError, KeyError):
                     hyperchunk.frames.read(hyperchunk.open(bad)["k"]).to_pyarrow()
+
+
+@pytest.mark.parametrize("data_columns", [None, True])
+@pytest.mark.parametrize(
+    "labels",
+    [["a", None], [1.0, np.nan, 2.0], ["z", None, "a"], pd.MultiIndex.from_tuples([("a", 1), ("b", np.nan)])],
+    ids=str,
+)
+def test_columns_without_a_name(tmp_path: Path, labels: Any, data_columns: Any) -> None:
+    """Such names are NaN in the file, which is unequal to itself: the column was lost."""
+    frame = pd.DataFrame(np.arange(3.0 * len(labels)).reshape(3, -1), columns=labels)
+    path = tmp_path / "a.h5"
+    try:
+        frame.to_hdf(path, key="k", format="table", data_columns=data_columns)
+    except (ValueError, TypeError) as error:
+        pytest.skip(f"pandas cannot write it: {error}")
+    with hyperchunk.open(path) as file:
+        found = file["k"].table().to_pandas()
+    pd.testing.assert_frame_equal(found, pd.read_hdf(path, "k"))
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        *("t > 20000110", "index > 20000110", "t > 2000", "t in [20000110, 20000111]", "e > 10", "e <= 10.5", "t > 5"),
+        *("t > '2000-01-10'", "e > '12s'"),
+    ],
+)
+def test_numbers_as_times_in_conditions(tmp_path: Path, where: str) -> None:
+    """For pandas, 20000110 is a day, and 10 is ten seconds."""
+    frame = pd.DataFrame({"v": range(40), "e": pd.to_timedelta(range(40), unit="s")})
+    frame.index = pd.date_range("2000-01-01", periods=40)
+    frame["t"] = frame.index
+    path = tmp_path / "a.h5"
+    frame.to_hdf(path, key="k", format="table", data_columns=True)
+    try:
+        wanted = len(pd.read_hdf(path, "k", where=where))
+    except ValueError:
+        wanted = None
+    with hyperchunk.open(path) as file:
+        if wanted is None:
+            with pytest.raises(hyperchunk.exceptions.InvalidError):
+                hyperchunk.frames.read(file["k"], where=where).to_pandas()
+        else:
+            assert len(hyperchunk.frames.read(file["k"], where=where).to_pandas()) == wanted
+
+
+def test_a_type_without_an_equivalent_is_no_damage(tmp_path: Path) -> None:
+    """PyTables stores an index of dates in HDF5's class of times, which NumPy has no type for."""
+    frame = pd.DataFrame({"v": [1, 2]}, index=[datetime.date(2000, 1, 1), datetime.date(2000, 1, 2)])
+    frame.to_hdf(tmp_path / "a.h5", key="k", format="table")
+    with hyperchunk.open(tmp_path / "a.h5") as file, pytest.raises(UnsupportedError, match="the class time"):
+        file["k"].table()
