@@ -11,6 +11,7 @@ import numpy.typing as npt
 from hyperchunk import _core, dtypes, selections
 from hyperchunk.store import schema, tables
 from hyperchunk.store.analysis import Report
+from hyperchunk.store.conversion import as_elements
 from hyperchunk.typing import Array, DatasetOptions, Dtype, DtypeOrDatatype, Index, ShapeLike
 from hyperchunk.write.file import WritableFile
 from hyperchunk.write.group import WritableGroup
@@ -299,7 +300,7 @@ class StoredDataset:
     def __setitem__(self, args: Index, values: npt.ArrayLike) -> None:
         args = args if isinstance(args, tuple) else (args,)
         dims = self.shape
-        array = np.asarray(values, self._base)
+        array = as_elements(values, self._base)
         inner = self._shown.subdtype[1] if self._shown.subdtype is not None else ()
         outer = array.shape[: array.ndim - len(inner)]
         slab = selections.slab(dims, args)
@@ -327,7 +328,7 @@ class StoredDataset:
 
     def write(self, start: int | tuple[int, ...], values: npt.ArrayLike) -> None:
         """Writes an array with its first element at the indices `start`."""
-        array = np.asarray(values, self._base)
+        array = as_elements(values, self._base)
         inner = self._shown.subdtype[1] if self._shown.subdtype is not None else ()
         count = array.shape[: array.ndim - len(inner)]
         first = (start,) if isinstance(start, int | np.integer) else tuple(start)
@@ -341,7 +342,7 @@ class StoredDataset:
         Raises:
             TypeError: The shape of the rows does not match the dataset's.
         """
-        array = np.asarray(rows, self._base)
+        array = as_elements(rows, self._base)
         inner = self._shown.subdtype[1] if self._shown.subdtype is not None else ()
         outer = array.shape[: array.ndim - len(inner)]
         row = self.shape[1:]
@@ -374,7 +375,7 @@ class StoredDataset:
         Example:
             >>> writer["/energy"].analyze(0, values)  # doctest: +SKIP
         """
-        array = np.asarray(values, self._base)
+        array = as_elements(values, self._base)
         first = (start,) if isinstance(start, int | np.integer) else tuple(start)
         self._core.replay(self._number, [int(at) for at in first], list(array.shape), _flat(array))
 
