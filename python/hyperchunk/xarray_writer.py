@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -103,7 +103,7 @@ class GroupPlan(WritableCFDataStore):
                         f"cannot write the dimension {name!r} of length {length}: the file has length {own[name]}"
                     )
             elif self.around().get(name) != length:
-                _check_name("dimension", name)
+                _check_name("a dimension", name)
                 # In netCDF, a dimension that grows has a length of 0.
                 self.made[name] = (length, name in growing or length == 0)
 
@@ -142,7 +142,7 @@ class GroupPlan(WritableCFDataStore):
         check_encoding: bool = False,
         unlimited_dims: Iterable[Hashable] | None = None,
     ) -> tuple[_Planned, XarrayVariable]:
-        _check_name("variable", name)
+        _check_name("a variable", name)
         attributes = dict(variable.attrs)
         fill = attributes.pop("_FillValue", None)
         coders: Any = strings
@@ -192,13 +192,17 @@ def _is_encoded_later(variable: XarrayVariable) -> bool:
 
 
 def _check_name(what: str, name: object) -> None:
-    if not isinstance(name, str) or not name or "/" in name or name in netcdf.HIDDEN:
-        raise ValueError(f"cannot write a {what} with the name {name!r}: expected text without '/'")
+    if name in netcdf.HIDDEN:
+        raise ValueError(
+            f"cannot write {what} with the name {name!r}: HDF5 or netCDF-4 uses it for itself; rename or drop it"
+        )
+    if not isinstance(name, str) or name in ("", ".", "..") or "/" in name:
+        raise ValueError(f"cannot write {what} with the name {name!r}: expected text without '/', and not '.'")
 
 
 def _attribute(owner: str, name: object, value: object) -> object:
     """Checks an attribute, and returns its value: text, a list of texts, or a one-dimensional array of numbers."""
-    _check_name(f"attribute of {owner}", name)
+    _check_name(f"an attribute of {owner}", name)
     if isinstance(value, bytes):
         value = value.decode()
     if isinstance(value, str):
@@ -559,6 +563,7 @@ class DatasetAccessor:
         path: str | os.PathLike[str],
         mode: str = "w",
         *,
+        format: Literal["NETCDF4"] | None = None,
         group: str | None = None,
         encoding: Encodings | None = None,
         unlimited_dims: Iterable[Hashable] | str | None = None,
@@ -571,6 +576,7 @@ class DatasetAccessor:
         Args:
             path: File, or URL of an object in a store.
             mode: ``"w"`` makes a file, replacing another; ``"a"`` adds to one, or makes it.
+            format: xarray's name of the format.
             group: Path of the group to write; it is made.
             encoding: Encodings of variables, with netCDF4's names: ``{"t": {"zlib": True, "complevel": 4}}``.
             unlimited_dims: Dimensions that can grow; by default, the ones of the file that was read.
@@ -584,6 +590,8 @@ class DatasetAccessor:
             UnsupportedError: netCDF-4 has no type for a variable.
             TypeError: netCDF-4 has no type for an attribute.
         """
+        if format not in (None, "NETCDF4"):
+            raise ValueError(f"cannot write the format {format!r}: expected 'NETCDF4'")
         work = write(path, [(group or "/", self._dataset, encoding, unlimited_dims)], mode, storage_options, progress)
         return _run(work, compute=compute)
 
