@@ -356,7 +356,7 @@ class File(_Named):
         """Closes the file; no object of it can be used after that."""
         self._opened.close()
 
-    transaction = read_only
+    transaction = discard = read_only
 
     def flush(self) -> None:
         """Does nothing: a file opened for reading has nothing to write."""

@@ -108,6 +108,9 @@ def as_array(value: object, dtype: Dtype) -> Array:
         return value if isinstance(value, np.ndarray) and value.dtype.kind == "O" else objects(value, base)
     if isinstance(value, np.ndarray | np.generic) and value.dtype.kind != "U":
         array = np.asarray(value)
+        if isinstance(value, np.bytes_) and base.kind == "S":
+            # The conversion of one length to another, as HDF5 has it, ends at a zero byte.
+            return np.asarray(value, base)
         # NumPy's scalars become text, as Python's numbers do; arrays of numbers do not.
         if isinstance(value, np.ndarray) or base.kind != "S" or array.dtype.kind in "SV":
             return array
@@ -115,14 +118,19 @@ def as_array(value: object, dtype: Dtype) -> Array:
         return _fixed(value, base)
     if base.kind == "T":
         return np.asarray(value, dtype=object)
+    if base.hasobject and (isinstance(value, str | bytes) or not hasattr(value, "__len__")):
+        # NumPy would give each member the value, also text and sequences.
+        raise TypeError(f"expected a tuple of {len(base.names or ())} values, got {type(value).__name__}")
     return np.asarray(value, dtype=base)
 
 
-def _fixed(value: object, dtype: Dtype) -> Array:
-    """Encodes fixed-length strings as UTF-8."""
+def _fixed(value: object, dtype: Dtype, encoding: str | None = None) -> Array:
+    """Encodes fixed-length strings; text that is not ASCII is an error where ASCII is stored, as in h5py."""
     array = np.asarray(value)
     if array.dtype.kind in "UOT":
-        encoded = [item if isinstance(item, bytes) else str(item).encode("utf-8") for item in array.flat]
+        described = dtypes.check_string_dtype(dtype)
+        encoding = encoding or ("utf-8" if described is None else described.encoding)
+        encoded = [item if isinstance(item, bytes) else str(item).encode(encoding) for item in array.flat]
         return np.array(encoded, dtype=dtype).reshape(array.shape)
     return np.asarray(array, dtype=dtype)
 
@@ -174,14 +182,14 @@ def part(target: Description, dtype: Dtype) -> Part:
     if kind == "compound" and dtype.kind == "c":
         half = values.float_description(dtype.itemsize // 2, values.byte_order(dtype))
         names = [name for name, _, _ in target[2]]
-        if len(names) == 2:
+        if len(names) == 2 and all(member[0] == "float" for _, _, member in target[2]):
             members = ((names[0], 0, half), (names[1], dtype.itemsize // 2, half))
             return Part(dtype, ("compound", dtype.itemsize, members), None)
     if kind == "vlen-string" and dtype.kind in "OSUT":
         return Part(_bytes(target[1]), target, _ascii_strings if target[3] == "ascii" else _strings)
     if kind == "string" and dtype.kind in "OUT":
         wire = np.dtype(f"S{target[1]}")
-        return Part(wire, values.memory_description(target, wire), lambda _, array: _fixed(array, wire))
+        return Part(wire, values.memory_description(target, wire), lambda _, array: _fixed(array, wire, target[3]))
     if kind == "vlen" and dtype.kind == "O":
         return Part(_bytes(target[1]), target, lambda writer, array: _sequences(writer, array, target[2]))
     if kind == "reference" and dtype.kind == "O":
@@ -192,6 +200,9 @@ def part(target: Description, dtype: Dtype) -> Part:
         return Part(dtype, (kind, target[1], values.byte_order(dtype), *target[3:]), None)
     if kind == "opaque" and dtype.itemsize == target[1]:
         return Part(_bytes(dtype.itemsize), target, None)
+    if dtype.kind == "c" and kind != "complex":
+        message = "cannot write complex numbers: expected values without an imaginary part; take .real or .imag"
+        raise also(also(InvalidError(message), TypeError), OSError)
     return Part(dtype, values.memory_description(target, dtype), None)
 
 
@@ -279,7 +290,9 @@ def _text(value: object) -> bytes:
     if value is None or (isinstance(value, int | float) and value == 0):
         # An unset element of an object array.
         return b""
-    text: bytes = value if isinstance(value, bytes) else str(value).encode("utf-8", "surrogateescape")
+    if not isinstance(value, str | bytes):
+        raise TypeError(f"cannot write text: expected str or bytes, got {type(value).__name__}; convert it with str()")
+    text: bytes = value if isinstance(value, bytes) else value.encode("utf-8", "surrogateescape")
     if b"\0" in text:
         raise ValueError("VLEN strings do not support embedded NULLs")
     return text

@@ -207,7 +207,10 @@ class WritableFile(WritableGroup, File):
                 folder_error = IsFolderError(f"cannot edit the file: it is a folder (file {path})")
                 folder_error.errno = errno.EISDIR
                 raise folder_error
-            edits = mode == "r+" or (mode == "a" and Path(path).exists())
+            # As in h5py: such a file comes from tempfile, for example.
+            is_empty = mode in ("r+", "a") and Path(path).is_file() and Path(path).stat().st_size == 0
+            options["replace"] = mode == "w" or is_empty
+            edits = not is_empty and (mode == "r+" or (mode == "a" and Path(path).exists()))
             make = _core.Writer.edit if edits else _core.Writer.create
             folder = "" if Path(path).is_absolute() else str(Path.cwd())
             recipe = Recipe(path, "sec2", options, None, folder)
@@ -321,6 +324,20 @@ class WritableFile(WritableGroup, File):
     def close(self) -> None:
         """Commits the file and closes it; no object of it can be used after that."""
         self._opened.close()
+
+    def discard(self) -> None:
+        """Closes the file without the changes since the last commit. A new file that was never committed is removed.
+
+        Example:
+            >>> hyperchunk.open("a.h5", "w").close()
+            >>> file = hyperchunk.open("a.h5", "r+")
+            >>> file["x"] = 1
+            >>> file.discard()
+            >>> list(hyperchunk.open("a.h5"))
+            []
+        """
+        if self._opened.is_open:
+            self._writing.discard()
 
     def stored(self) -> tuple[int, str | None] | None:
         """Returns the size and ETag of the object that was stored, for a file in an object store; None before it is

@@ -168,7 +168,7 @@ class WritableGroup(MutableNames, WritableObject, Group):
         extent = creation.extent(shape_of, array, shown) if not isinstance(data, Empty) else None
         if extent is None and shape is not None and not isinstance(data, Empty):
             raise TypeError("One of data, shape or dtype must be specified")
-        with self._new_link(name) as (parent, last):
+        with self._new_link(name, of_dataset=True) as (parent, last):
             made = creation.create(self._writing.writer, parent, last, description, committed, shown, extent, options)
             dataset = WritableDataset(self._opened, made, self._made(name))
             if array is not None and array.size:
@@ -234,7 +234,7 @@ class WritableGroup(MutableNames, WritableObject, Group):
             )
             raise also(also(InvalidError(message), TypeError), AttributeError)
         description, committed, shown, _ = self._type(layout.dtype, None)
-        with self._new_link(name) as (parent, last):
+        with self._new_link(name, of_dataset=True) as (parent, last):
             made = creation.virtual(
                 parent,
                 last,
@@ -404,13 +404,13 @@ class WritableGroup(MutableNames, WritableObject, Group):
     # --- Resolution of names ---
 
     @contextmanager
-    def _new_link(self, name: str | bytes | None) -> Iterator[tuple[_core.Node, bytes]]:
+    def _new_link(self, name: str | bytes | None, *, of_dataset: bool = False) -> Iterator[tuple[_core.Node, bytes]]:
         """Yields the parent group of a path for a new link, and the last name. Creates missing groups; after an
         exception, they are removed unless they have members.
         """
         made: list[tuple[_core.Node, bytes]] = []
         try:
-            yield self._resolve_parent(name, made)
+            yield self._resolve_parent(name, made, of_dataset=of_dataset)
         except BaseException:
             with suppress(HyperchunkError):
                 for parent, part in reversed(made):
@@ -421,7 +421,11 @@ class WritableGroup(MutableNames, WritableObject, Group):
             raise
 
     def _resolve_parent(
-        self, name: str | bytes | None, made: list[tuple[_core.Node, bytes]] | None = None
+        self,
+        name: str | bytes | None,
+        made: list[tuple[_core.Node, bytes]] | None = None,
+        *,
+        of_dataset: bool = False,
     ) -> tuple[_core.Node, bytes]:
         """Returns the parent group of a path, and the last name. With `made`, creates missing groups, and adds the
         parent and the name of each.
@@ -435,9 +439,11 @@ class WritableGroup(MutableNames, WritableObject, Group):
             raise ValueError(f"Unable to create link (name already exists): {name!r}")
         if path.startswith(b"/"):
             node = self._writing.writer.root
-        for part in parts[:-1]:
+        for number, part in enumerate(parts[:-1]):
             if made is not None and not node.has_link(part):
-                above, node = node, node.create_group(part, False)
+                # As in libhdf5, they track creation order if their parent does; h5py makes a dataset's group itself.
+                tracked = node.attribute_order_tracked and not (of_dataset and number == len(parts) - 2)
+                above, node = node, node.create_group(part, tracked)
                 made.append((above, part))
                 continue
             found = node.get(part)

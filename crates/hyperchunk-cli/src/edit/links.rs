@@ -3,6 +3,7 @@
 use super::{EditOptions, edit, existing};
 use crate::Outcome;
 use clap::Args;
+use hyperchunk::ErrorKind;
 use hyperchunk::write::NewLink;
 use hyperchunk_udf::escape::escape;
 
@@ -151,7 +152,12 @@ pub(crate) fn remove(arguments: &Remove) -> Outcome {
 pub(crate) fn make_group(arguments: &MakeGroup) -> Outcome {
     edit(&arguments.file, &arguments.edit, |file| {
         for path in &arguments.paths {
-            file.make_group(path.as_bytes(), arguments.parents)?;
+            file.make_group(path.as_bytes(), arguments.parents).map_err(|error| {
+                match error.kind() == ErrorKind::NotFound && !arguments.parents {
+                    true => error.advise("-p makes missing groups"),
+                    false => error,
+                }
+            })?;
         }
         Ok(())
     })?;

@@ -78,6 +78,10 @@ impl CreatedObjects {
     ) -> Result<Option<u64>> {
         let found = self.object_address(packing, writer, input, old)?;
         if found.is_none() && self.outside == Outside::Null {
+            // An undefined address referred to nothing before.
+            if old == u64::MAX {
+                return Ok(Some(0));
+            }
             self.lost.fetch_add(1, Ordering::Relaxed);
             let mut targets = self.lost_targets.lock().unwrap_or_else(PoisonError::into_inner);
             if targets.len() < MAX_LOST_TARGETS {

@@ -115,7 +115,7 @@ impl Writer {
                         format!("cannot follow {}: only its application can follow the link", shown(name));
                     return Err(Error::new(ErrorKind::NotFound, message));
                 }
-                None if parents => ancestors.push(self.create_group(at, name, false)?),
+                None if parents => ancestors.push(self.create_group(at, name, self.tracks_order(at)?)?),
                 None => return Err(self.missing(at, name)),
             }
         }
@@ -281,7 +281,9 @@ fn similar(name: &[u8], all: &[Name], holder: &str) -> String {
     let close = all.iter().filter_map(|other| {
         let other_text = other.to_string();
         let distance = distance(&wanted, &other_text.to_lowercase())?;
-        let most = if wanted.chars().count() < 6 { 1 } else { 2 };
+        let length = wanted.chars().count();
+        // Any two names of one letter would be similar.
+        let most = if length < 2 { 0 } else { 1 + usize::from(length >= 6) };
         (distance <= most).then_some((distance, other_text))
     });
     match close.min() {
