@@ -163,7 +163,7 @@ COMMANDS = ("ls", "dump", "get", "check", "pack", "restructure", "index", "recov
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_is_wrapped_once(command: str) -> None:
-    shown = run(*command.split(), "--help").splitlines()
+    shown = run(*command.split(), "--help", COLUMNS="100").splitlines()
     assert max(map(len, shown)) <= 100
     for line, following in pairwise(shown):
         # A line that ends early within a paragraph was wrapped twice.

@@ -206,7 +206,7 @@ def killed(run: store.Store) -> None:
     """Writes, and is killed in the middle."""
     writer = run.writer()
     for row in range(1000):
-        writer["a"][row] = np.full(100_000, row)
+        writer["a"][row] = np.full(100_000, row % 256)
         if row == 300:
             os.kill(os.getpid(), signal.SIGKILL)
 

@@ -210,12 +210,18 @@ fn writers_wait_for_the_network() {
     let data = pattern(40 << 20, 3);
     std::thread::scope(|scope| {
         let writes = scope.spawn(|| dataset.write(&rows(0..40), &data));
-        std::thread::sleep(Duration::from_millis(600));
-        assert!(!writes.is_finished());
-        assert_eq!(locked(&store.0).most, 2 * PART);
+        let end = std::time::Instant::now() + Duration::from_secs(60);
+        while locked(&store.0).most < 2 * PART && std::time::Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        // More would be sent now.
+        std::thread::sleep(Duration::from_millis(300));
+        let (most, waits) = (locked(&store.0).most, !writes.is_finished());
+        // A failure before this would leave the writer waiting for ever.
         locked(&store.0).closed = false;
         store.1.notify_all();
         writes.join().unwrap().unwrap();
+        assert_eq!((most, waits), (2 * PART, true));
     });
     file.close().unwrap();
     assert_eq!(read(&store, "d"), data);
