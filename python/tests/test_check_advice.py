@@ -113,6 +113,7 @@ CASES: dict[str, Callable[[Path], None]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", CASES)
 def test_advice_is_right(kind: str, tmp_path: Path) -> None:
     CASES[kind](tmp_path)

@@ -30,6 +30,7 @@ def machine() -> Iterator[type[Stores]]:
     Stores.stop()
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(0 if HISTORIES else 600)
 def test_histories_end_as_the_model_says(machine: type[Stores]) -> None:
     raw = bool(os.environ.get("HYPERCHUNK_MODEL_RAW"))

@@ -207,6 +207,7 @@ def run(file: Any, op: tuple[Any, ...], module: Any) -> bool:
 HISTORIES = int(os.environ.get("HYPERCHUNK_EDIT_HISTORIES", "80"))
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(0 if HISTORIES > 80 else 600)
 @settings(max_examples=HISTORIES, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
 @given(

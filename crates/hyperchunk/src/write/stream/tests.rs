@@ -210,8 +210,8 @@ fn writers_wait_for_the_network() {
     let data = pattern(40 << 20, 3);
     std::thread::scope(|scope| {
         let writes = scope.spawn(|| dataset.write(&rows(0..40), &data));
-        let end = std::time::Instant::now() + Duration::from_secs(60);
-        while locked(&store.0).most < 2 * PART && std::time::Instant::now() < end {
+        let end = Instant::now() + Duration::from_secs(60);
+        while locked(&store.0).most < 2 * PART && Instant::now() < end {
             std::thread::sleep(Duration::from_millis(10));
         }
         // More would be sent now.
