@@ -16,6 +16,7 @@ import h5py
 import hyperchunk
 import numpy as np
 import pytest
+from fresh import HYPERCHUNK
 
 DAMAGE = Path(__file__).with_name("salvage_damage.py")
 
@@ -175,3 +176,18 @@ def test_types_that_h5py_refuses_are_no_crash(tmp_path: Path) -> None:
     told = [json.loads(line) for line in done.stdout.splitlines()][1:]
     assert [one["kind"] for one in told] == ["none", "cut", "flip", "flip", "flip"]
     assert told[0]["equal"] == 2
+
+
+def test_references_to_nothing_are_no_damage(tmp_path: Path) -> None:
+    """`pack` leaves references to deleted objects undefined; such a file is undamaged."""
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["a"], file["b"] = 1, 2
+        file.create_dataset("refs", data=[file["a"].ref, file["b"].ref], dtype=h5py.ref_dtype)
+        del file["b"]
+    for words in (("pack", "a.h5", "b.h5"), ("salvage", "b.h5", "-o", "c.h5")):
+        done = subprocess.run([HYPERCHUNK, *words], cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+    with h5py.File(tmp_path / "c.h5") as file:
+        refs = file["refs"][...]
+        assert file[refs[0]].name == "/a"
+        assert not refs[1]
