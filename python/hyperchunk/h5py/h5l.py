@@ -83,7 +83,11 @@ class LinkProxy:
         link = here.get(src_name, getlink=True) if self.exists(src_name) else None
         if link is None:
             raise KeyError(f"Unable to move link (no link {src_name!r})")
-        there[dst_name] = link if isinstance(link, SoftLink | ExternalLink) else here[src_name]
+        if isinstance(link, SoftLink | ExternalLink):
+            there[dst_name] = link
+        else:
+            there._check_outside(here[src_name], dst_name)
+            there[dst_name] = here[src_name]
         del here[src_name]
 
     def exists(self, name: bytes, lapl: object = None) -> bool:

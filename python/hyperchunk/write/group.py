@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
@@ -360,16 +361,19 @@ class WritableGroup(MutableNames, WritableObject, Group):
             self[dest] = link
         else:
             target = self[source]
-            names = encode(dest).split(b"/")
-            # libhdf5 would do it, and nothing would lead to the group any more.
-            parents = (b"/".join(names[:end]) for end in range(1, len(names)))
-            if any(self.get(parent) == target for parent in parents if parent):
-                raise InvalidError(
-                    f"cannot move {source!r} to {dest!r}: expected another place, got one inside of the group that is "
-                    f"moved (object {self.name}, file {self._opened.filename})"
-                )
+            self._check_outside(target, dest)
             self[dest] = target
         del self[source]
+
+    def _check_outside(self, moved: HLObject, dest: str | bytes) -> None:
+        """Raises an error for a new place inside of the moved group: libhdf5 accepts it, and loses the group."""
+        names = posixpath.join(encode(self.name or b""), encode(dest)).split(b"/")
+        parents = (b"/".join(names[:end]) for end in range(1, len(names)))
+        if any(self.get(parent) == moved for parent in parents if parent):
+            raise InvalidError(
+                f"cannot move {moved.name!r} to {dest!r}: expected another place, got one inside of the group that is "
+                f"moved (object {self.name}, file {self._opened.filename})"
+            )
 
     # --- Batches ---
 

@@ -474,8 +474,23 @@ def test_a_group_is_not_moved_into_itself(tmp_path: Path, dest: str) -> None:
     with hyperchunk.open(tmp_path / "a.h5", "r+") as file:
         with pytest.raises(hyperchunk.exceptions.InvalidError, match="inside of the group"):
             file.move("g", dest)
+        with pytest.raises(hyperchunk.exceptions.InvalidError, match="inside of the group"):
+            file["g/sub"].move("/g", "x")
         file.move("g", "other")
         file.move("other/sub", "sub")
     with h5py.File(tmp_path / "a.h5") as file:
         assert file["sub/data"][...].tolist() == [0, 1, 2, 3]
         assert sorted(file) == ["alias", "other", "soft", "sub"]
+
+
+def test_a_group_is_not_moved_into_itself_by_h5pys_low_level(tmp_path: Path) -> None:
+    from hyperchunk import h5py as module
+
+    with h5py.File(tmp_path / "a.h5", "w") as made:
+        made["g/sub/data"] = 1
+    with module.File(tmp_path / "a.h5", "r+") as file:
+        for place, name in ((file["g/sub"].id, b"x"), (file.id, b"g/x")):
+            with pytest.raises(ValueError, match="inside of the group"):
+                file.id.links.move(b"g", place, name)
+        file.id.links.move(b"g", file.id, b"h")
+        assert list(file) == ["h"]
