@@ -94,8 +94,12 @@ pub(super) fn parse(text: &str, element: Option<ElementType>) -> Result<ParsedVa
 }
 
 fn is_too_large_a_number(text: &str) -> bool {
-    let has_digits = text.contains(|letter: char| letter.is_ascii_digit());
-    has_digits && text.parse().is_ok_and(f64::is_infinite)
+    has_digits(text) && text.parse().is_ok_and(f64::is_infinite)
+}
+
+/// Returns whether a number is written with digits, rather than as `inf` or `nan`.
+fn has_digits(text: &str) -> bool {
+    text.contains(|letter: char| letter.is_ascii_digit())
 }
 
 fn flatten(value: Value, depth: usize, dims: &mut Vec<u64>, elements: &mut Vec<Value>) -> Result<(), String> {
@@ -251,7 +255,7 @@ fn float(value: &Value, size: u16) -> Result<Vec<u8>, String> {
         4 => stored[..] == f32::INFINITY.to_le_bytes() || stored[..] == f32::NEG_INFINITY.to_le_bytes(),
         _ => number.is_infinite(),
     };
-    if is_too_large && is_finite(value) {
+    if is_too_large && value.as_str().is_none_or(has_digits) {
         return Err(format!(
             "expected a float of {} bits, got {}, which is too large",
             size * 8,
@@ -259,14 +263,6 @@ fn float(value: &Value, size: u16) -> Result<Vec<u8>, String> {
         ));
     }
     Ok(stored)
-}
-
-/// Returns whether a value is written with digits, rather than as `inf` or `nan`.
-fn is_finite(value: &Value) -> bool {
-    match value {
-        Value::String(text) => text.contains(|letter: char| letter.is_ascii_digit()),
-        _ => true,
-    }
 }
 
 fn boolean(value: &Value) -> Result<u8, String> {
