@@ -282,7 +282,7 @@ class Stores(RuleBasedStateMachine):
         taken.sort(key=lambda one: (one.priority, one.id))
         anew = any(one.anew for one in taken)
         parts = [one.take(one.flushed) for one in taken]
-        something = any(ops for ops, _, _ in parts)
+        something = any(ops for ops, *_ in parts)
         past = copy.copy(self.past)
         past.epochs = list(past.epochs)
         # What is salvaged lies below the epochs that were made since its writer began, or was committed last.
@@ -296,7 +296,7 @@ class Stores(RuleBasedStateMachine):
         tree = past.tree
         expected = {path for path, kinds in conflicts.items() if "conflict" in kinds}
         # What a writer sets that an epoch after its begin has set, too, may be named.
-        late = {op[1] for one, (ops, _, _) in zip(taken, parts, strict=True) if one.base < self.epoch for op in ops}
+        late = {op[1] for one, (ops, *_) in zip(taken, parts, strict=True) if one.base < self.epoch for op in ops}
         handle = self.handles[-1]
         options: Any = {"on_conflict": "warn"}
         if how == "command":

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from store.model_tree import Extent, Op, Tree, empty, merge
+from store.model_tree import Commit, Tree, empty, merge
 
-#: Each writer's operations, the extents that it found, and its priority.
-Parts = list[tuple[list[Op], dict[str, Extent], int]]
+Parts = list[Commit]
 
 
 @dataclass

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import copy
+import itertools
 from typing import Any
 
 import numpy as np
 from hypothesis import note
 
-from store.model_tree import Entry, Op, Tree, apply, dataset, empty
+from store.model_tree import Commit, Entry, Op, Tree, apply, dataset, empty
 from store.model_worker import Session
 
 
@@ -44,9 +45,13 @@ class Local:
 class Making:
     """A writer, and its operations."""
 
+    numbers = itertools.count()
+
     def __init__(self, kind: str, remote: Any, tree: Tree, *, anew: bool = False, priority: int = 0) -> None:
         self.kind, self.remote, self.anew, self.priority = kind, remote, anew, priority
         self.id = ""
+        #: Its number, in the order in which writers began.
+        self.began = next(Making.numbers)
         #: Epoch at its start.
         self.base = 0
         #: That epoch, or the newest that contains data of this writer.
@@ -131,13 +136,13 @@ class Making:
         entry.mask[index] |= of_member(entry.values.dtype, member)
         self.writes.append((entry.origins, entry.values.shape, index, np.copy(value), member))
 
-    def take(self, upto: int) -> tuple[list[Op], dict[str, tuple[int, ...]], int]:
+    def take(self, upto: int) -> Commit:
         """Returns the operations for a commit that ends at `upto`."""
         ops, extents = self.ops[self.committed : upto], dict(self.extents)
         self.committed = upto
         for op in ops:
             self.follow(op)
-        return ops, extents, self.priority
+        return ops, extents, self.priority, self.began
 
     def follow(self, op: Op) -> None:
         """Keeps the extents of a session that goes on after its commit, under all names of a dataset."""

@@ -13,6 +13,8 @@ Op = tuple[Any, ...]
 #: Operations that change elements or extents of datasets.
 ELEMENTS = ("write", "member", "resize", "append")
 Extent = tuple[int, ...]
+#: What a writer commits: its operations, the extents that it found, priority, and number in the order of begins.
+Commit = tuple[list[Op], dict[str, Extent], int, int]
 
 
 def dtype(name: str) -> np.dtype[Any]:
@@ -157,6 +159,8 @@ class Part:
 
     start: Extent
     priority: int = 0
+    #: The number of its writer, in the order in which they began.
+    began: int = 0
     steps: list[Op] = field(default_factory=list)
 
 
@@ -182,7 +186,8 @@ def elements(spec: dict[str, Any], before: np.ndarray[Any, Any], parts: list[Par
     canvas = np.empty(whole, before.dtype)
     canvas[...] = fill(spec)
     canvas[tuple(slice(length) for length in before.shape)] = before
-    layers, rows = [], []
+    layers: list[Any] = []
+    rows: list[tuple[tuple[int, int], Any]] = []
     names = before.dtype.names or (None,)
 
     def member(values: np.ndarray[Any, Any], name: str | None) -> np.ndarray[Any, Any]:
@@ -206,7 +211,7 @@ def elements(spec: dict[str, Any], before: np.ndarray[Any, Any], parts: list[Par
                 values[rest[1]][rest[0]] = rest[2]
                 mask[rest[1]][rest[0]] = True
             elif verb == "append":
-                rows.append(rest[0])
+                rows.append(((part.priority, part.began), rest[0]))
             else:
                 for axis, (new, old) in enumerate(zip(rest[0], last, strict=True)):
                     if new < old:
@@ -235,7 +240,8 @@ def elements(spec: dict[str, Any], before: np.ndarray[Any, Any], parts: list[Par
         for name in names:
             member(canvas, name)[mask[name]] = member(values, name)[mask[name]]
     result = canvas[crop]
-    for added in rows:
+    # Unlike elements, which the larger id decides, rows are in the order in which their writers began.
+    for _, added in sorted(rows, key=lambda row: row[0]):
         # Rows of another length lack elements, or have invisible ones.
         more = np.empty((len(added), *result.shape[1:]), before.dtype)
         more[...] = fill(spec)
@@ -245,9 +251,9 @@ def elements(spec: dict[str, Any], before: np.ndarray[Any, Any], parts: list[Par
     return np.ascontiguousarray(result), found
 
 
-def merge(tree: Tree, writers: list[tuple[list[Op], dict[str, Extent], int]]) -> tuple[Tree, dict[str, set[str]]]:
+def merge(tree: Tree, writers: list[Commit]) -> tuple[Tree, dict[str, set[str]]]:
     """Returns the tree after a commit, and the paths about which writers disagree. `writers` are in the order of
-    precedence, lowest first; each has its operations, the extents that it found, and its priority.
+    precedence, lowest first.
     """
     tree = copy.deepcopy(tree)
     parts: dict[int, list[Part]] = {}
@@ -261,7 +267,7 @@ def merge(tree: Tree, writers: list[tuple[list[Op], dict[str, Extent], int]]) ->
     changed: dict[tuple[str, str], Any] = {}
     changed_smalls: dict[str, Any] = {}
     old = {(path, name): value for path, entry in tree.items() for name, value in entry.attrs.items()}
-    for ops, extents, priority in writers:
+    for ops, extents, priority, began in writers:
         own: dict[int, Part] = {}
         mine: dict[tuple[str, str], Any] = {}
         mine_small: dict[str, Any] = {}
@@ -280,14 +286,14 @@ def merge(tree: Tree, writers: list[tuple[list[Op], dict[str, Extent], int]]) ->
                     part = own.get(id(before[one]))
                     if verb == "copy" and part is not None and id(tree[new]) not in own:
                         objects[id(tree[new])] = tree[new]
-                        own[id(tree[new])] = Part(part.start, priority, list(part.steps))
+                        own[id(tree[new])] = Part(part.start, priority, began, list(part.steps))
                         parts[id(tree[new])] = [own[id(tree[new])]]
             if verb in ELEMENTS:
                 entry = tree[path]
                 assert entry.spec is not None
                 if id(entry) not in own:
                     objects[id(entry)] = entry
-                    own[id(entry)] = Part(extents.get(path, tuple(entry.spec["shape"])), priority)
+                    own[id(entry)] = Part(extents.get(path, tuple(entry.spec["shape"])), priority, began)
                     parts.setdefault(id(entry), []).append(own[id(entry)])
                 own[id(entry)].steps.append((verb, *op[2:]))
             elif verb == "attr":
