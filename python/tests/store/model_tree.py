@@ -164,14 +164,24 @@ class Part:
     steps: list[Op] = field(default_factory=list)
 
 
-def step_key(part: Part, number: int) -> Any:
-    """Returns what two writers' steps have in common if they do the same, also by selections that read differently."""
-    if number >= len(part.steps):
-        return id(part)
-    verb, *rest = part.steps[number]
-    if verb in ("write", "member"):
-        rest[0] = [list(range(one.start, one.stop, one.step)) for one in rest[0]]
+def write_key(step: Op) -> Any:
+    """Returns what two writers' writes have in common if they do the same, also by selections that read differently."""
+    verb, *rest = step
+    rest[0] = [list(range(one.start, one.stop, one.step)) for one in rest[0]]
     return repr((verb, rest))
+
+
+def common_writes(parts: list[Part]) -> int:
+    """Returns the number of writes with which all that write begin alike: a store takes them for one, below the others.
+    It does so only for writers of one priority, and if nobody changes the extent.
+    """
+    writes = [[step for step in part.steps if step[0] in ("write", "member")] for part in parts]
+    writing = [part for part, own in zip(parts, writes, strict=True) if own]
+    is_resized = any(step[0] == "resize" for part in parts for step in part.steps)
+    if len(writing) < 2 or len({part.priority for part in writing}) > 1 or is_resized:
+        return 0
+    alike = (len(set(keys)) == 1 for keys in zip(*[map(write_key, own) for own in writes if own], strict=False))
+    return len(list(itertools.takewhile(bool, alike)))
 
 
 def elements(spec: dict[str, Any], before: np.ndarray[Any, Any], parts: list[Part]) -> tuple[Any, set[str]]:
@@ -193,16 +203,18 @@ def elements(spec: dict[str, Any], before: np.ndarray[Any, Any], parts: list[Par
     def member(values: np.ndarray[Any, Any], name: str | None) -> np.ndarray[Any, Any]:
         return values if name is None else values[name]
 
-    together = 0
-    while len(parts) > 1 and len({step_key(part, together) for part in parts}) == 1:
-        together += 1
+    together = common_writes(parts)
+    is_first = True
     grown, shrunk = list(before.shape), list(before.shape)
-    for number, part in enumerate(parts):
+    for part in parts:
+        count = 0
         values, last = np.zeros(whole, before.dtype), part.start
         mask = {name: np.zeros(whole, bool) for name in names}
-        for order, (verb, *rest) in enumerate(part.steps):
-            if verb in ("write", "member") and number and order < together:
-                continue
+        for verb, *rest in part.steps:
+            if verb in ("write", "member"):
+                count += 1
+                if count <= together and not is_first:
+                    continue
             if verb == "write":
                 values[rest[0]] = rest[1]
                 for one in mask.values():
@@ -220,6 +232,7 @@ def elements(spec: dict[str, Any], before: np.ndarray[Any, Any], parts: list[Par
                             one[beyond] = False
                         canvas[beyond] = fill(spec)
                 last = rest[0]
+        is_first = is_first and count == 0
         for axis, (end, start) in enumerate(zip(last, part.start, strict=True)):
             shrunk[axis] = min(shrunk[axis], end) if end < start else shrunk[axis]
             grown[axis] = max(grown[axis], end)

@@ -6,7 +6,10 @@ The environment (with or without the connector) applies to all of them.
 
 from __future__ import annotations
 
+import gc
+import importlib
 import os
+import pkgutil
 import signal
 import subprocess
 import sys
@@ -18,6 +21,8 @@ from typing import Any
 
 import h5py
 import hyperchunk
+import hyperchunk.store
+import hyperchunk.write
 
 if __package__:
     from store import model_read
@@ -174,9 +179,21 @@ def serve(connection: Connection) -> None:
         connection.send(answer)
 
 
+def prepare() -> None:
+    """Imports what sessions need, which takes longer than most of them, and hides it from their garbage collectors."""
+    for name in ("concurrent.futures.process", "difflib", "numpy.typing"):
+        importlib.import_module(name)
+    for package in (hyperchunk.store, hyperchunk.write):
+        for module in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
+            importlib.import_module(module.name)
+    gc.collect()
+    gc.freeze()
+
+
 def main(address: str) -> None:
     """Forks a process for each connection."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    prepare()
     with Listener(address, "AF_UNIX") as listener:
         print("ready", flush=True)
         while True:
