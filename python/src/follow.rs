@@ -10,8 +10,8 @@ use std::sync::{Mutex, PoisonError};
 
 /// A flush of a writer: its name, whether the rows are appended, indices, values.
 type Seen<'py> = (String, bool, Bound<'py, PyBytes>, Bound<'py, PyBytes>);
-/// Result of a poll: flushes, bytes read, number of writers, whether all are done.
-type Polled<'py> = (Vec<Seen<'py>>, u64, usize, bool);
+/// Result of a poll: flushes, bytes read, number of writers, whether all are done, stopped writers.
+type Polled<'py> = (Vec<Seen<'py>>, u64, usize, bool, Vec<String>);
 
 /// Splits a predicate into the dataset that it names and the predicate about its values.
 #[pyfunction]
@@ -49,6 +49,7 @@ impl StoreFollow {
             let (indices, values) = (PyBytes::new(py, &indices), PyBytes::new(py, &seen.values));
             (seen.writer.to_string(), seen.appended, indices, values)
         });
-        Ok((seen.collect(), polled.bytes_scanned, polled.writers, polled.done))
+        let stopped = polled.stopped.iter().map(ToString::to_string).collect();
+        Ok((seen.collect(), polled.bytes_scanned, polled.writers, polled.done, stopped))
     }
 }

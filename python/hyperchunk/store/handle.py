@@ -300,7 +300,8 @@ class Store:
             path: Path of a dataset; without `predicate`, a condition that names its dataset: ``"max(h) > 12"``.
             predicate: The condition.
             interval: Seconds between polls.
-            until_done: End when all writers that have started are closed.
+            until_done: End when all writers that have started are closed, or were killed on this machine; a
+                :class:`StoreWarning` names those.
             timeout: End after this number of seconds.
 
         Raises:

@@ -2,6 +2,7 @@
 
 import json
 import multiprocessing
+import os
 import re
 import signal
 import subprocess
@@ -67,6 +68,36 @@ def test_a_committed_store_has_no_writers_to_wait_for(tmp_path: Path) -> None:
         writer.flush()
         assert next(standing).values.tolist() == [7] * 10
     assert list(standing) == []
+
+
+def write_and_die(run: store.Store) -> None:
+    """Flushes one write, makes another, and is killed."""
+    writer = run.writer()
+    writer["a"][0:10] = 99
+    writer.flush()
+    writer["a"][10:20] = 99
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_killed_writers_are_not_waited_for(tmp_path: Path) -> None:
+    run = store.create(tmp_path / "run.h5", {"/a": store.Dataset(400, "i4")}, statistics=True, sync="never")
+    process = multiprocessing.get_context("fork").Process(target=write_and_die, args=(run,))
+    process.start()
+    process.join()
+    (log,) = json.loads(run_command("status", str(run.path), "--json"))["logs"]
+    assert (log["state"], log["runs"]) == ("stopped", False)
+    assert "1 writer is stopped without closing its log" in run_command("status", str(run.path))
+    with pytest.warns(store.StoreWarning, match=f"writer {log['writer']} ended without closing its log"):
+        found = list(run.follow("/a", "value > 1", interval=0.01, until_done=True))
+    assert [seen.indices[:, 0].tolist() for seen in found] == [list(range(10))]
+    command = [str(HYPERCHUNK), "store", "follow", str(run.path), "a", "value > 1", "--until-done"]
+    told = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
+    assert told.stdout.splitlines()[-1].endswith("(done)")
+    assert told.stderr.startswith(f"hyperchunk: warning: the process of writer {log['writer']} ended")
+    run.commit(salvage=True)
+    (log,) = json.loads(run_command("status", str(run.path), "--json"))["logs"]
+    assert log["state"] == "committed"
+    assert list(run.follow("/a", "value > 1", interval=0.01, until_done=True)) == []
 
 
 def test_the_dataset_may_be_in_the_predicate(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ use hyperchunk::model::ObjectKind;
 use hyperchunk::walk::{Found, Next};
 use hyperchunk::{File, OpenOptions};
 use hyperchunk_arrow::flight::Signals;
+use hyperchunk_store::WriterId;
 use hyperchunk_store::observe::follow::{FlushedMatches, Follow as StandingQuery, PollReport};
 use hyperchunk_store::query::Predicate;
 use serde_json::{Value, json};
@@ -35,7 +36,7 @@ pub(crate) struct Follow {
     /// End after the first write that has matches.
     #[arg(long)]
     once: bool,
-    /// End when all writers that have begun are done.
+    /// End when all writers that have begun are done, or their processes ended on this machine.
     #[arg(long)]
     until_done: bool,
     /// End after this time.
@@ -99,6 +100,9 @@ pub(super) fn follow(arguments: &Follow) -> Outcome {
         }
         let late = end.is_some_and(|end| Instant::now() >= end);
         if let Some(ended) = end_reason(&polled, arguments, late, signals.received()) {
+            if ended == EndReason::Done {
+                warn_of(&polled.stopped);
+            }
             break ended;
         }
         // A poll reads a limited amount, so more may be waiting.
@@ -114,6 +118,16 @@ pub(super) fn follow(arguments: &Follow) -> Outcome {
         say!("{found} values, {} read ({})", bytes(bytes_scanned), ended.word());
     }
     Ok(())
+}
+
+/// Names the writers that were stopped, on standard error.
+fn warn_of(stopped: &[WriterId]) {
+    for writer in stopped {
+        eprintln!(
+            "hyperchunk: warning: the process of writer {writer} ended without closing its log, so data that it did not flush were not \
+             followed; commit the complete writes with `hyperchunk store recover`"
+        );
+    }
 }
 
 fn end_reason(polled: &PollReport, arguments: &Follow, late: bool, asked: bool) -> Option<EndReason> {

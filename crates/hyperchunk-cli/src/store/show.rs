@@ -62,6 +62,10 @@ pub(super) fn status(arguments: &Status) -> Outcome {
         ("finished", "done, but not committed: run `hyperchunk store commit`"),
         ("flushed", "active, with all data flushed: `hyperchunk store commit --flushed` commits them"),
         (
+            "stopped",
+            "stopped without closing its log: `hyperchunk store recover` commits all complete writes",
+        ),
+        (
             "writing",
             "active or stopped: `hyperchunk store commit --flushed` commits their flushed data, `hyperchunk \
              store recover` the complete writes of stopped ones",
@@ -121,7 +125,7 @@ fn line(log: &LogState) -> String {
     if let Some(header) = &log.header {
         line.push_str(&format!(", process {}", header.process));
     }
-    if log.runs {
+    if log.runs == Some(true) {
         line.push_str(", running here");
     }
     if let Some(damage) = &log.damage {

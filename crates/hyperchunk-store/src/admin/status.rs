@@ -6,13 +6,14 @@ use crate::format::manifest::manifest_name;
 use crate::format::stamp;
 use crate::location::site::{Site, log_name};
 use crate::read::scan_log::{Ending, Log};
+use crate::writer::process;
 use crate::{
     BegunUpload, Bucket, Conflict, DatasetId, LogHeader, LogPart, Manifest, Marker, Statistics, StoreId,
     WriterId,
 };
 use hyperchunk::{ErrorKind, Result};
 use serde_json::{Value, json};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// State of a store.
@@ -89,9 +90,9 @@ pub struct LogState {
     pub committed: u64,
     /// Last epoch that committed content of it; 0 for none.
     pub epoch: u64,
-    /// True if a process with its writer's process ID runs on this machine. Meaningless for writers on
-    /// other machines.
-    pub runs: bool,
+    /// Whether its writer's process is running; `None` if it is, or was, on another machine or in
+    /// another container.
+    pub runs: Option<bool>,
     /// Description of its damage.
     pub damage: Option<String>,
 }
@@ -259,10 +260,9 @@ impl Status {
 }
 
 impl LogState {
-    /// Returns its state in one word: `committed`, `finished`, `flushed`, `writing`, `failed`,
-    /// `hidden`, `torn` or `damaged`. For an unfinished log whose process does not run here, it is
-    /// unknown whether the log is torn or is being written elsewhere; only logs without a header
-    /// count as `torn`.
+    /// Returns its state in one word: `committed`, `finished`, `stopped`, `flushed`, `writing`,
+    /// `failed`, `hidden`, `torn` or `damaged`. A log is `stopped` if its writer's process ended on
+    /// this machine without closing it; for processes of other machines this is unknown.
     #[must_use]
     pub fn state(&self) -> &'static str {
         match (self.ending, &self.header) {
@@ -272,6 +272,8 @@ impl LogState {
             (_, Some(header)) if header.failed && !self.salvaged => "failed",
             (Ending::Finished, _) if self.committed >= self.size => "committed",
             (Ending::Finished, _) => "finished",
+            _ if self.salvaged || self.runs == Some(false) && self.committed >= self.size => "committed",
+            _ if self.runs == Some(false) => "stopped",
             (Ending::Flushed, _) => "flushed",
             (Ending::Unfinished, _) => "writing",
         }
@@ -332,12 +334,12 @@ fn log(site: Site<'_>, writer: WriterId, newest: Option<&Manifest>) -> Result<Lo
         size: site.operations().size(&log_name(writer)).unwrap_or(0),
         committed: known.map_or(0, |known| known.length),
         epoch: known.map_or(0, |known| known.epoch),
-        runs: false,
+        runs: None,
         damage: None,
     };
     match Log::peek((site, writer)) {
         Ok((header, ending, size)) => {
-            state.runs = runs(header.process);
+            state.runs = process::is_running(header.place, header.process);
             (state.header, state.ending, state.size) = (Some(header), ending, size);
         }
         // The writer was stopped at once, or the log was deleted just now.
@@ -350,11 +352,6 @@ fn log(site: Site<'_>, writer: WriterId, newest: Option<&Manifest>) -> Result<Lo
         state.damage = Some(message);
     }
     Ok(state)
-}
-
-/// Returns whether a process of that ID runs on this machine.
-fn runs(process: u32) -> bool {
-    process != 0 && Path::new("/proc").join(process.to_string()).exists()
 }
 
 fn datasets(site: Site<'_>, newest: &Manifest) -> Result<Vec<DatasetState>> {

@@ -11,6 +11,7 @@ use crate::format::record;
 use crate::format::record::{Body, FIXED_HEADER_BYTES, Record};
 use crate::location::site::Site;
 use crate::query::{Elements, Predicate};
+use crate::writer::process;
 use crate::{
     DatasetWrites, Definition, Extreme, Hyperslab, Log, Manifest, Piece, PieceForm, WriterId, log_path,
 };
@@ -69,9 +70,11 @@ pub struct PollReport {
     pub bytes_scanned: u64,
     /// Number of writers that were not committed when the query began.
     pub writers: usize,
-    /// True if all writers that have begun are finished. Before any write or commit it is false,
-    /// since no writer has begun.
+    /// True if all writers that have begun are finished or stopped. Before any write or commit it is
+    /// false, since no writer has begun.
     pub done: bool,
+    /// Writers whose processes ended on this machine without closing their logs.
+    pub stopped: Vec<WriterId>,
 }
 
 /// Read position in a log.
@@ -144,12 +147,16 @@ impl Follow {
             let is_new = tail.committed == 0;
             if !tail.done || !tail.flushed.is_empty() {
                 let name = log_path(&self.path, writer);
+                let mut is_stopped = false;
                 let walked = Log::open_for_reads(&name).and_then(|log| {
+                    is_stopped = process::is_stopped(&log.header);
                     // A compacted log repeats other writers' data.
                     if log.header.session == Session::compaction() {
                         tail.done = true;
                         return Ok(());
                     }
+                    // The length may be from before the process ended.
+                    let log = if is_stopped { Log::open_for_reads(&name)? } else { log };
                     tail.scan_records(&log, &self.dataset, &self.predicate, &mut polled)
                 });
                 match walked {
@@ -158,7 +165,10 @@ impl Follow {
                     Err(error) if tail.is_gone(&error) => {}
                     Err(error) => return Err(error.file(name.display())),
                 }
-                polled.done &= tail.done && tail.flushed.is_empty();
+                if is_stopped && !tail.done {
+                    polled.stopped.push(writer);
+                }
+                polled.done &= (tail.done || is_stopped) && tail.flushed.is_empty();
             }
             polled.writers += usize::from(is_new && tail.at > HEADER_BYTES as u64);
         }

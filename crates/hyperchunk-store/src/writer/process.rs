@@ -1,5 +1,6 @@
 //! Scope of process ids: the ids of two processes are comparable only within one scope.
 
+use crate::LogHeader;
 use std::sync::OnceLock;
 
 /// Returns a hash of this machine's boot id and the process namespace; 0 if the system does not
@@ -20,4 +21,10 @@ pub fn place() -> u64 {
 #[must_use]
 pub(crate) fn is_running(scope: u64, process: u32) -> Option<bool> {
     (scope != 0 && scope == place()).then(|| std::path::Path::new(&format!("/proc/{process}")).exists())
+}
+
+/// Returns whether the process that wrote a log is known to have ended.
+#[must_use]
+pub(crate) fn is_stopped(header: &LogHeader) -> bool {
+    is_running(header.place, header.process) == Some(false)
 }
