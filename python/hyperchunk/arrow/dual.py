@@ -13,9 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from hyperchunk import _core
-from hyperchunk.exceptions import InvalidError
+from hyperchunk.dtypes import opaque_dtype, to_dtype
+from hyperchunk.exceptions import InvalidError, UnsupportedError
 from hyperchunk.objects import Opened, Recipe
-from hyperchunk.typing import Array, ArrowData, PathLike, SupportsArrowSchema
+from hyperchunk.typing import Array, ArrowData, Dtype, PathLike, SupportsArrowSchema
 from hyperchunk.write.datatypes import stored
 from hyperchunk.write.file import _OLDEST, _SYNC, WritableFile
 from hyperchunk.write.group import WritableGroup
@@ -137,10 +138,11 @@ class DualFile(WritableFile):
         """Appends rows and returns their number. `rows` is any object with ``__arrow_c_stream__`` or
         ``__arrow_c_array__`` (tables and batches of pyarrow, polars, DuckDB, …), or a mapping of column names to
         arrays of equal length. Values are written directly from their memory to the file. Readers see them after the
-        next :meth:`flush` or :meth:`close`.
+        next :meth:`flush` or :meth:`close`. Arrays of times (``M8[ns]``) become Arrow timestamps, and big-endian
+        numbers are stored as little-endian ones. Nulls and NaT are errors.
         """
         if isinstance(rows, Mapping):
-            return self._append_arrays({str(name): np.asarray(array) for name, array in rows.items()})
+            return self._append_arrays({str(name): _as_column(name, array) for name, array in rows.items()})
         stream = _stream(rows)
         if self._dual is None:
             self._opened.need_open()  # type: ignore[attr-defined]
@@ -163,6 +165,9 @@ class DualFile(WritableFile):
             if name not in arrays:
                 raise InvalidError(f"cannot append rows: they lack the column {name!r} (file {self._path})")
             array = arrays.pop(name)
+            if array.dtype.kind == "S" and (fitting := to_dtype(description.description)).kind == "S":
+                # Shorter bytes are padded as in the file; longer ones are an error below.
+                array = array.astype(fitting) if array.dtype.itemsize < fitting.itemsize else array
             given, extent = _column_type(name, array)
             if given.description != description.description or extent != cell:
                 raise InvalidError(f"column {name!r} has another type or cell shape: got {array.dtype}, {extent}")
@@ -275,12 +280,42 @@ def _empty(columns: object) -> _core.ArrowStream:
     return _stream(columns)
 
 
+def _as_column(name: str, array: npt.ArrayLike) -> Array:
+    """Returns the values of a column as they are stored."""
+    if (zone := getattr(getattr(array, "type", None), "tz", None)) is not None:
+        raise UnsupportedError(
+            f"column {name!r} has the time zone {zone}, which HDF5 has no place for; convert the column to times "
+            "without a zone"
+        )
+    values = np.asarray(array)
+    if values.dtype.kind in "mM":
+        missing = np.isnat(values)
+        if missing.any():
+            raise UnsupportedError(
+                f"column {name!r} has NaT in row {int(np.argwhere(missing)[0][0])}: it would be null in Arrow, and "
+                "HDF5 has no nulls; fill it, or store the validity in a column of its own"
+            )
+    return values.astype(_column_dtype(name, values.dtype), copy=False)
+
+
+def _column_dtype(name: str, dtype: Dtype) -> Dtype:
+    """Returns the dtype that is stored: little-endian, and times as opaque bytes, which Arrow shows as times."""
+    if dtype.kind in "mM":
+        unit = np.datetime_data(dtype)[0]
+        if unit not in ("s", "ms", "us", "ns") or np.datetime_data(dtype)[1] != 1:
+            raise UnsupportedError(
+                f"column {name!r}: Arrow has no times of dtype {dtype}; convert it: array.astype('{dtype.kind}8[s]')"
+            )
+        return opaque_dtype(dtype.newbyteorder("<"))
+    return dtype if dtype.names is not None else dtype.newbyteorder("<")
+
+
 def _column_type(name: str, array: npt.ArrayLike | npt.DTypeLike) -> tuple[_core.Datatype, list[int]]:
     """Returns the datatype of a column's elements, and the extent of a cell."""
     if not isinstance(array, np.ndarray):
         array = np.empty(0, np.dtype(array)) if isinstance(array, str | type | np.dtype) else np.asarray(array)
     try:
-        description = stored(array.dtype)
+        description = stored(_column_dtype(name, array.dtype))
     except TypeError as error:
         raise TypeError(f"column {name!r}: {error}") from None
     return _core.Datatype(description), [int(dim) for dim in array.shape[1:]]

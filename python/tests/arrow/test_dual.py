@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 import random
 import signal
 import subprocess
@@ -131,6 +132,37 @@ def test_rows_of_other_libraries(tmp_path: Path) -> None:
     same(path, "/")
     assert as_arrow(path)["a"].to_pylist()[:2010] == list(range(1000)) * 2 + list(range(10))
     assert as_arrow(path).num_rows == 3010
+
+
+def test_times_and_other_byte_orders(tmp_path: Path) -> None:
+    path = tmp_path / "a.h5"
+    times = np.array(["2020-01-01", "2021-02-03T04:05:06.5"], "M8[ns]")
+    with hyperchunk.create(path, layout="arrow", columns={"t": "M8[ns]", "x": ">f4", "s": "S3"}) as file:
+        file.append({"t": times, "x": np.array([1.5, 2], ">f4"), "s": np.array([b"a", b"b"])})
+        file.append({"t": times.astype(">M8[ns]"), "x": np.array([3, 4], "f4"), "s": np.array([b"a", b"ccc"])})
+        with pytest.raises(hyperchunk.HyperchunkError, match="'t' has NaT in row 1"):
+            file.append({"t": [times[0], np.datetime64("NaT")], "x": [1, 2], "s": [b"", b""]})
+        with pytest.raises(hyperchunk.HyperchunkError, match="'s' has another type"):
+            file.append({"t": times, "x": np.array([3, 4], "f4"), "s": np.array([b"a", b"cccc"])})
+    with h5py.File(path) as file:
+        assert file["t"][...].tolist() == [*times.tolist(), *times.tolist()]
+        assert file["x"][...].tolist() == [1.5, 2, 3, 4]
+        assert file["s"][...].tolist() == [b"a", b"b", b"a", b"ccc"]
+    table = as_arrow(path)
+    assert table["t"].type == pa.timestamp("ns")
+    assert table["t"].to_numpy().tolist() == [*times.tolist(), *times.tolist()]
+    assert table["x"].to_pylist() == [1.5, 2, 3, 4]
+    assert command("check", path) == 0
+    for wrong, message in [
+        ({"t": np.array(["2020-01-01"], "M8[D]")}, r"array.astype\('M8\[s\]'\)"),
+        ({"t": pa.array([1], pa.timestamp("us", "UTC"))}, "time zone UTC"),
+        (pa.table({"t": pa.array([1], pa.timestamp("us", "UTC"))}), "time zone"),
+        (pa.table({"t": pa.array([decimal.Decimal("1.5")])}), "the scale"),
+    ]:
+        file = hyperchunk.create(tmp_path / "b.h5", layout="arrow")
+        with pytest.raises(hyperchunk.HyperchunkError, match=message):
+            file.append(wrong)
+        file.discard()
 
 
 def test_errors(tmp_path: Path) -> None:

@@ -569,7 +569,7 @@ def test_what_is_null_is_said(tmp_path: Path) -> None:
         assert file["t/n"][()].tolist() == [1, 0, 3]
         assert file["t/n__valid"][()].tolist() == [True, False, True]
         assert file["t/n"].attrs["valid"] == "n__valid"
-        assert file["t"].attrs["h5.table"].tolist() == ["n", "n__valid", "s"]
+        assert file["t"].attrs["h5.table"].tolist() == ["n", "s"]
         assert "s__valid" not in file["t"]
 
 

@@ -93,6 +93,13 @@ impl Column {
             Error::new(error.kind(), message)
         };
         let column = made.map_err(named)?;
+        if let Some(what) = lost(&data_type) {
+            let message = format!(
+                "HDF5 has no place for {what} of the Arrow type {data_type}; convert the column, or write it to an HDF5 dataset \
+                 of its own"
+            );
+            return Err(named(Error::unsupported(message)));
+        }
         if column.zero_copy().is_none() || !same_bytes(&data_type, column.field().data_type()) {
             let message = format!(
                 "values of the Arrow type {data_type} are not stored as HDF5 stores them; convert the column to numbers, \
@@ -115,6 +122,19 @@ impl Column {
 /// Returns the conversion options for dual files: values are taken as stored wherever possible.
 pub(super) fn conversion() -> ConversionOptions {
     ConversionOptions { strings: Strings::Stored, ..ConversionOptions::default() }
+}
+
+/// Returns what would be lost of a type whose values are stored as they are.
+fn lost(data_type: &DataType) -> Option<&'static str> {
+    match data_type {
+        DataType::Timestamp(_, Some(_)) => Some("the time zone"),
+        DataType::Decimal32(..)
+        | DataType::Decimal64(..)
+        | DataType::Decimal128(..)
+        | DataType::Decimal256(..) => Some("the scale"),
+        DataType::FixedSizeList(item, _) => lost(item.data_type()),
+        _ => None,
+    }
 }
 
 /// Returns whether values of both types have the same width, and their rows the same number of values, nested

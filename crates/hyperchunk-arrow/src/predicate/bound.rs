@@ -49,10 +49,14 @@ impl Test {
         Some(match of {
             DataType::Int8 => integer(comparison, literal, Self::I8)?,
             DataType::Int16 => integer(comparison, literal, Self::I16)?,
-            DataType::Int32 | DataType::Date32 => integer(comparison, literal, Self::I32)?,
-            DataType::Int64 | DataType::Date64 | DataType::Timestamp(_, _) | DataType::Duration(_) => {
-                integer(comparison, literal, Self::I64)?
+            DataType::Int32 | DataType::Date32 | DataType::Time32(_) => {
+                integer(comparison, literal, Self::I32)?
             }
+            DataType::Int64
+            | DataType::Date64
+            | DataType::Time64(_)
+            | DataType::Timestamp(_, _)
+            | DataType::Duration(_) => integer(comparison, literal, Self::I64)?,
             DataType::UInt8 => integer(comparison, literal, Self::U8)?,
             DataType::UInt16 => integer(comparison, literal, Self::U16)?,
             DataType::UInt32 => integer(comparison, literal, Self::U32)?,

@@ -3,7 +3,9 @@
 use super::layout;
 use super::manifest::{self, Entry, Kind, MANIFEST, Target as To};
 use super::source::TableFile;
-use crate::types::metadata::{DTYPE, NAMED, PATH, SPACE, decode_datatype, parse_space};
+use crate::types::metadata::{
+    ARROW_TYPE, DTYPE, NAMED, PATH, SPACE, VALID, VALID_SUFFIX, decode_datatype, parse_space,
+};
 use crate::types::{boolean, datatype_from_field, fits};
 use crate::values::{attributes_from_metadata, committed, write_column};
 use crate::{Error, ErrorKind, Result};
@@ -23,8 +25,6 @@ use std::sync::Arc;
 
 /// Maximum size of a manifest, in bytes.
 const MAX_MANIFEST_BYTES: u64 = 1 << 30;
-/// Suffix of the dataset that marks the valid rows of a column with nulls.
-const VALID_SUFFIX: &str = "__valid";
 
 /// Options of an import.
 #[derive(Debug, Clone, Default)]
@@ -358,7 +358,7 @@ impl Folder<'_> {
             let plan =
                 datasets.iter().find(|(other, ..)| std::ptr::eq(*other, entry)).map(|(_, plan, ..)| plan);
             let metadata = plan.map_or(&entry.metadata, |plan| &plan.metadata);
-            imported.attributes += attributes_from_metadata(metadata, self.writer, node)
+            imported.attributes += attributes_from_metadata(metadata, self.writer, node, &[])
                 .map_err(|error| error.object(&entry.path))?;
             if entry.comment.is_some() {
                 self.writer.set_comment(node, entry.comment.clone())?;
@@ -494,7 +494,7 @@ fn one(
     };
     let (dataset, note) = plan.create(writer, parent, last.as_bytes(), named)?;
     imported.notes.extend(note.map(|note| format!("{name}: {note}")));
-    imported.attributes += attributes_from_metadata(&plan.metadata, writer, dataset.id())?;
+    imported.attributes += attributes_from_metadata(&plan.metadata, writer, dataset.id(), &[])?;
     imported.rows += values(path, &plan, &dataset, progress)?;
     imported.datasets += 1;
     Ok(())
@@ -546,10 +546,12 @@ fn columns(
         let options = DatasetOptions::new(datatype, dataspace);
         let dataset = writer.create_dataset(group, field.name().as_bytes(), options)?;
         if !is_reversible(field.data_type()) {
-            text_attribute(writer, dataset.id(), "arrow.type", &[&field.data_type().to_string()])?;
+            text_attribute(writer, dataset.id(), ARROW_TYPE, &[&field.data_type().to_string()])?;
         }
+        // The type and the nulls of a table that was imported before may be others now.
+        let metadata = field.metadata().clone().into();
         imported.attributes +=
-            attributes_from_metadata(&field.metadata().clone().into(), writer, dataset.id())?;
+            attributes_from_metadata(&metadata, writer, dataset.id(), &[ARROW_TYPE, VALID])?;
         made.push(Column { dataset, field: (**field).clone(), valid: None });
         imported.datasets += 1;
     }
@@ -563,21 +565,17 @@ fn columns(
         progress(batch.get_array_memory_size() as u64);
     }
     imported.rows += done;
-    // Who reads the table sees which values are nulls: the values themselves are zeros.
-    let mut names = Vec::with_capacity(made.len());
-    for column in &made {
-        names.push(column.field.name().clone());
-        if column.valid.is_some() {
-            let valid = column.valid_name();
-            imported.notes.push(format!(
-                "column {} has nulls, which HDF5 has not: they are zeros, and the column {valid} marks the valid rows",
-                column.field.name()
-            ));
-            names.push(valid);
-        }
+    for column in made.iter().filter(|column| column.valid.is_some()) {
+        imported.notes.push(format!(
+            "column {} has nulls, which HDF5 does not have: other programs see zeros, and the dataset {}, which marks the \
+             valid rows",
+            column.field.name(),
+            column.valid_name()
+        ));
     }
+    let names: Vec<&str> = made.iter().map(|column| column.field.name().as_str()).collect();
     if !names.is_empty() {
-        text_attribute(writer, group, "h5.table", &names.iter().map(String::as_str).collect::<Vec<_>>())?;
+        text_attribute(writer, group, "h5.table", &names)?;
     }
     Ok(())
 }
@@ -615,7 +613,7 @@ impl Column {
                 let mut options = DatasetOptions::new(boolean(), simple(&[rows]));
                 options.fill.value = FillWhen::User(vec![1]);
                 imported.datasets += 1;
-                text_attribute(writer, self.dataset.id(), "valid", &[&name])?;
+                text_attribute(writer, self.dataset.id(), VALID, &[&name])?;
                 writer.create_dataset(group, name.as_bytes(), options)?
             }
         };

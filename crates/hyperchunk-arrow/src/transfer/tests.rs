@@ -210,7 +210,9 @@ fn a_table_of_other_origin() {
             bytes
         };
         assert_eq!(read("n__valid", 6), [1, 0, 1, 1, 0, 1]);
-        assert!(imported.notes.iter().any(|note| note.contains("n__valid marks the valid rows")));
+        assert!(
+            imported.notes.iter().any(|note| note.contains("dataset n__valid, which marks the valid rows"))
+        );
         assert_eq!(read("n", 24)[..12], [1, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0]);
         let words = group.get(b"/t/s").unwrap().dataset().unwrap();
         let table = DatasetTable::new(&words, &crate::ConversionOptions::default()).unwrap();

@@ -33,6 +33,12 @@ pub const NAMED: &str = "h5.named";
 pub const NAME: &str = "h5.name";
 /// `utf8` if the name of an attribute is declared as UTF-8.
 pub const CHARSET: &str = "h5.charset";
+/// The attribute of a column's dataset with its type in Arrow, if HDF5 does not have it.
+pub const ARROW_TYPE: &str = "arrow.type";
+/// The attribute of a column's dataset with the name of the dataset that marks its rows which are not null.
+pub const VALID: &str = "valid";
+/// The end of the name of that dataset.
+pub const VALID_SUFFIX: &str = "__valid";
 /// The path of the object.
 pub const PATH: &str = "h5.path";
 

@@ -4,8 +4,8 @@
 //! - Properties that Arrow cannot represent are in the field's metadata; the encoded HDF5 datatype there
 //!   ([`metadata::DTYPE`]) is authoritative.
 //! - Bytes are changed only if Arrow requires it: it is little-endian, and has no unusual precisions.
-//! - Values are never null, except strings of variable length that HDF5 stores as null pointers, and NaT of
-//!   NumPy's times.
+//! - Values are never null, except strings of variable length that HDF5 stores as null pointers, NaT of
+//!   NumPy's times, and nulls of imported tables, which a dataset beside the column marks.
 
 mod describe;
 mod field;
@@ -15,7 +15,7 @@ pub mod metadata;
 mod portable;
 
 use crate::Result;
-use arrow_schema::FieldRef;
+use arrow_schema::{DataType, Field, FieldRef};
 pub(crate) use describe::describe;
 pub(crate) use field::{coarse_numpy_time, numpy_time, text};
 pub(crate) use form::{Element, Form, MAX_DEPTH, MemberElement, Names, complex_base, is_reference};
@@ -153,6 +153,22 @@ impl ColumnType {
     #[must_use]
     pub fn zero_copy(&self) -> Option<usize> {
         self.element.alignment()
+    }
+
+    /// Changes the Arrow type to one whose values are the same bytes.
+    pub(crate) fn with_type(self, data_type: DataType) -> Self {
+        let mut metadata = self.field.metadata().clone();
+        // An extension of the stored type.
+        metadata.remove(metadata::EXTENSION);
+        metadata.remove(metadata::EXTENSION_METADATA);
+        let field = Field::new(self.field.name(), data_type, self.field.is_nullable());
+        Self { field: Arc::new(field.with_metadata(metadata)), ..self }
+    }
+
+    /// Allows nulls.
+    pub(crate) fn with_nulls(self) -> Self {
+        let field = (*self.field).clone().with_nullable(true);
+        Self { field: Arc::new(field), ..self }
     }
 
     /// Adds metadata.

@@ -171,10 +171,7 @@ fn enumerations() {
     let truth = enumeration(vec![member("FALSE", 0), member("TRUE", 1)]);
     let column = ColumnType::new("a", &truth, &[], &conversion).unwrap();
     assert_eq!(column.field().extension_type_name(), Some("arrow.bool8"));
-    assert_eq!(
-        datatype_from_field(&arrow_schema::Field::new("b", DataType::Boolean, false)).unwrap().0,
-        truth
-    );
+    assert_eq!(datatype_from_field(&Field::new("b", DataType::Boolean, false)).unwrap().0, truth);
 }
 
 #[test]
@@ -202,7 +199,7 @@ fn nothing_to_fear() {
     assert!(ColumnType::new("a", &deep, &[], &conversion).is_err());
     for wrong in ["", "?", "AAAA", "EAgAAAQAAAAAACAA////"] {
         let metadata = [(metadata::DTYPE.to_owned(), wrong.to_owned())];
-        let field = arrow_schema::Field::new("a", DataType::Int8, false).with_metadata(metadata);
+        let field = Field::new("a", DataType::Int8, false).with_metadata(metadata);
         drop(datatype_from_field(&field));
     }
 }

@@ -122,8 +122,8 @@ fn readable_value(file: &File, attribute: &Attribute) -> serde_json::Value {
     serde_json::Value::Null
 }
 
-/// Sets the attributes in metadata on an object of a file that is being written. Objects that they refer to
-/// must exist.
+/// Sets the attributes in metadata on an object of a file that is being written, except those with the names
+/// `left_out`; returns their number. Objects that they refer to must exist.
 ///
 /// # Errors
 /// Corrupt if the metadata are damaged; errors of the writer.
@@ -131,20 +131,26 @@ pub fn attributes_from_metadata(
     metadata: &HashMap<String, String>,
     writer: &Writer,
     object: NodeId,
+    left_out: &[&str],
 ) -> Result<u64> {
     let Some(text) = metadata.get(ATTRIBUTES) else { return Ok(0) };
     let batch = one_batch(decode_base64(ATTRIBUTES, text)?)?;
     if batch.num_rows() != 1 {
         return Err(Error::corrupt(format!("attributes in {} rows instead of one", batch.num_rows())));
     }
+    let mut count = 0;
     for (field, array) in batch.schema_ref().fields().iter().zip(batch.columns()) {
         let name = match field.metadata().get(NAME) {
             Some(text) => Name::from(&*decode_base64(NAME, text)?),
             None => Name::from(field.name().as_str()),
         };
+        if left_out.iter().any(|left_out| left_out.as_bytes() == name.as_bytes()) {
+            continue;
+        }
+        count += 1;
         set(writer, object, &name, field, array).map_err(|error| named(&name, error))?;
     }
-    Ok(batch.num_columns() as u64)
+    Ok(count)
 }
 
 fn set(

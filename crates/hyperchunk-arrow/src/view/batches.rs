@@ -6,6 +6,7 @@
 
 use super::background::BackgroundTask;
 use super::gather::{Member, gather};
+use super::imported_columns::restored;
 use super::row_extents::{MappedLocation, RowExtents};
 use super::table::{Inner, Storage, StoredDataset, named};
 use crate::{Error, ErrorKind, Result};
@@ -75,13 +76,8 @@ impl Batches {
         rows.retain(|rows| rows.start < rows.end);
         rows.reverse();
         let mut row_extents: Vec<Option<RowExtents>> = table.stored.iter().map(|_| None).collect();
-        for column in &table.columns {
-            let (Some(stored), Some(row_extents)) =
-                (table.stored.get(column.stored), row_extents.get_mut(column.stored))
-            else {
-                continue;
-            };
-            if row_extents.is_none() {
+        for (number, (stored, row_extents)) in table.stored.iter().zip(&mut row_extents).enumerate() {
+            if table.columns.iter().any(|column| column.uses(number)) {
                 let found = RowExtents::find(table, stored);
                 *row_extents = Some(found.map_err(|error| named(error, stored.dataset.object()))?);
             }
@@ -294,7 +290,7 @@ impl Inner {
         let rows = usize::try_from(count).map_err(|_| Error::limit("more rows than memory"))?;
         let stored = self.bytes(slab, rows)?;
         let mut arrays: Vec<Option<ArrayRef>> = self.columns.iter().map(|_| None).collect();
-        for (number, (from, bytes)) in self.stored.iter().zip(stored).enumerate() {
+        for (number, (from, bytes)) in self.stored.iter().zip(&stored).enumerate() {
             let Some(bytes) = bytes else { continue };
             let file = from.dataset.object().file();
             let columns = self.columns.iter().enumerate().filter(|(_, column)| column.stored == number);
@@ -303,11 +299,13 @@ impl Inner {
                 .iter()
                 .map(|(_, column)| Member { offset: column.offset, width: column.kind.row_size() })
                 .collect();
-            let gathered = if places.is_empty() { Vec::new() } else { gather(&bytes, from.row, &places)? };
+            let gathered = if places.is_empty() { Vec::new() } else { gather(bytes, from.row, &places)? };
             let parts = parts.into_iter().zip(gathered.into_iter().map(Buffer::from_vec));
             let whole = whole.into_iter().map(|column| (column, bytes.clone()));
             for ((place, column), bytes) in whole.chain(parts) {
                 let array = column.kind.array(bytes, rows, Some(file));
+                let marks = column.valid.and_then(|number| stored.get(number)?.as_deref());
+                let array = array.and_then(|array| restored(array, column.kind.field(), marks));
                 let array = array.map_err(|error| named(error, from.dataset.object()))?;
                 if let Some(to) = arrays.get_mut(place) {
                     *to = Some(array);
@@ -325,7 +323,7 @@ impl Inner {
         let mut buffers: Vec<Option<Buffer>> = self.stored.iter().map(|_| None).collect();
         let mut reads = Vec::new();
         for (number, from) in self.stored.iter().enumerate() {
-            if !self.columns.iter().any(|column| column.stored == number) {
+            if !self.columns.iter().any(|column| column.uses(number)) {
                 continue;
             }
             let size = rows.checked_mul(from.row).ok_or_else(|| Error::limit("more bytes than memory"))?;

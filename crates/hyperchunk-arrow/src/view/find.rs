@@ -2,11 +2,11 @@
 
 use super::table::{Column, StoredDataset, TableOptions, TableParts, named};
 use super::table_conventions::{self, RequestedColumn, TableConvention};
-use super::{describe, text_attributes};
+use super::{describe, imported_columns, text_attributes};
 use crate::types::{ColumnType, Compounds, ConversionOptions};
 use crate::{Error, ErrorKind, Result};
 use arrow_schema::DataType;
-use hyperchunk::model::{Class, Member, ObjectKind};
+use hyperchunk::model::{Class, LinkTarget, Member, ObjectKind};
 use hyperchunk::{Dataset, Group, Object};
 use std::collections::HashMap;
 
@@ -75,7 +75,7 @@ fn member_columns(
         let offset = usize::try_from(member.offset)
             .map_err(|_| Error::limit("a compound larger than the address space"))?;
         let kind = ColumnType::new(name, &member.datatype, &[], conversion);
-        Ok(Column { stored: 0, offset, kind: kind.map_err(|error| name_column(&error, name))? })
+        Ok(Column { stored: 0, offset, kind: kind.map_err(|error| name_column(&error, name))?, valid: None })
     };
     let Some(wanted) = wanted else { return members.iter().map(column).collect() };
     let selected = wanted.iter().map(|name| {
@@ -99,7 +99,7 @@ fn whole_column(
 ) -> Result<Column> {
     let kind = ColumnType::new(name, stored.dataset.datatype(), stored.cell(), conversion);
     let kind = kind.map_err(|error| named(name_column(&error, name), stored.dataset.object()))?;
-    Ok(Column { stored: number, offset: 0, kind: kind.with_metadata(more) })
+    Ok(Column { stored: number, offset: 0, kind: kind.with_metadata(more), valid: None })
 }
 
 /// Adds the name of a column to an error.
@@ -110,7 +110,7 @@ fn name_column(error: &Error, name: &str) -> Error {
 fn from_group(object: &Object, options: &TableOptions) -> Result<TableParts> {
     let group = object.group()?;
     let named = text_attributes::texts(object, TABLE_ATTRIBUTE)?
-        .map(|names| names.iter().map(|name| RequestedColumn::path(name)).collect());
+        .map(|names| names.iter().map(|name| RequestedColumn::imported(name)).collect());
     let convention = match named {
         Some(columns) => Some(TableConvention::Columns(columns)),
         None => table_conventions::recognize(&group)?,
@@ -177,9 +177,21 @@ fn from_children(group: &Group, conversion: &ConversionOptions) -> Result<TableP
         let dataset = match child {
             Ok(child) if child.kind() == ObjectKind::Dataset => child.dataset()?,
             Ok(_) => continue,
-            // A dangling link is not a column.
-            Err(error) if error.kind() == ErrorKind::NotFound => continue,
-            Err(error) => return Err(error),
+            // A dangling soft link is not a column.
+            Err(error)
+                if error.kind() == ErrorKind::NotFound && matches!(link.target, LinkTarget::Soft(_)) =>
+            {
+                continue;
+            }
+            Err(error) => {
+                let message = format!(
+                    "the link {} of the group does not lead to an object ({}); name the columns to use with `columns` or \
+                     the attribute `{TABLE_ATTRIBUTE}`",
+                    link.name,
+                    error.message()
+                );
+                return Err(Error::new(error.kind(), message));
+            }
         };
         if dataset.dims().is_empty() {
             continue;
@@ -226,6 +238,11 @@ fn from_datasets(
         if same.is_none() {
             places.insert(address, number);
             all.push(stored);
+        }
+        if wanted.imported
+            && let Some(column) = columns.last_mut()
+        {
+            imported_columns::restore(column, object, rows, &mut all)?;
         }
     }
     if lengths.len() > 1 {

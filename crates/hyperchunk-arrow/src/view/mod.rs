@@ -16,6 +16,7 @@ mod describe;
 mod filter;
 mod find;
 mod gather;
+mod imported_columns;
 mod map;
 mod row_extents;
 mod scan;

@@ -81,6 +81,15 @@ pub(super) struct Column {
     /// The offset of its bytes in a stored row.
     pub(super) offset: usize,
     pub(super) kind: ColumnType,
+    /// The index of the dataset that marks its rows which are not null.
+    pub(super) valid: Option<usize>,
+}
+
+impl Column {
+    /// Returns whether it needs the dataset with this index.
+    pub(super) fn uses(&self, stored: usize) -> bool {
+        self.stored == stored || self.valid == Some(stored)
+    }
 }
 
 /// Statistics on how the rows of a column are accessed.
@@ -267,7 +276,7 @@ impl Inner {
     /// Returns the size in bytes of `rows` rows of the datasets of its columns.
     pub(super) fn dataset_bytes(&self, rows: usize) -> u64 {
         let used = self.stored.iter().enumerate();
-        let used = used.filter(|(number, _)| self.columns.iter().any(|column| column.stored == *number));
+        let used = used.filter(|(number, _)| self.columns.iter().any(|column| column.uses(*number)));
         let row = used.fold(0_u64, |sum, (_, stored)| sum.saturating_add(stored.row as u64));
         row.saturating_mul(rows as u64)
     }

@@ -25,6 +25,8 @@ pub(super) struct RequestedColumn {
     part: Option<usize>,
     /// True if pandas' attributes determine the type of its values.
     pandas: bool,
+    /// True if attributes that the import of Arrow data wrote determine its type and nulls.
+    pub(super) imported: bool,
     /// The reason why it cannot be read, if there is one.
     unsupported_reason: Option<&'static str>,
 }
@@ -45,8 +47,14 @@ impl RequestedColumn {
             path: name.to_owned(),
             part: None,
             pandas: false,
+            imported: false,
             unsupported_reason: None,
         }
+    }
+
+    /// Makes a column of a table that is listed in the group's attribute.
+    pub(super) fn imported(name: &str) -> Self {
+        Self { imported: true, ..Self::path(name) }
     }
 
     fn at(name: &str, path: String) -> Self {
@@ -108,7 +116,7 @@ pub(super) fn column(
     let kind =
         ColumnType::new(&wanted.name, datatype, &[], conversion).map_err(|error| named(error, object))?;
     if is_empty_placeholder(&stored.dataset)? {
-        return Ok(Column { stored: number, offset: 0, kind });
+        return Ok(Column { stored: number, offset: 0, kind, valid: None });
     }
     let offset = part.checked_mul(kind.row_size()).filter(|offset| offset + kind.row_size() <= stored.row);
     let offset = offset.filter(|_| stored.dataset.dims().len() == 2).ok_or_else(|| {
@@ -117,7 +125,7 @@ pub(super) fn column(
             object,
         )
     })?;
-    Ok(Column { stored: number, offset, kind })
+    Ok(Column { stored: number, offset, kind, valid: None })
 }
 
 /// Returns whether a dataset is PyTables' placeholder for an empty pandas array. This is a single meaningless element
@@ -236,6 +244,7 @@ fn frame(group: &Group) -> Result<Vec<RequestedColumn>> {
                 path: values.clone(),
                 part: Some(part),
                 pandas: true,
+                imported: false,
                 unsupported_reason: pickled,
             };
             found.insert(wanted.name.clone(), wanted);
