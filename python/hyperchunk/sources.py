@@ -17,7 +17,7 @@ from threading import Lock
 from types import ModuleType
 from typing import Any, Protocol, cast
 
-from hyperchunk.exceptions import ChangedError, FileThereError
+from hyperchunk.exceptions import ChangedError, FileThereError, UnsupportedError
 from hyperchunk.typing import SupportsSeekRead
 
 Ranges = list[tuple[int, int]]
@@ -77,6 +77,37 @@ class FileObject:
 
     def __reduce__(self) -> tuple[object, ...]:
         return FileObject, (self._file,)
+
+
+class Opener(Protocol):
+    """The methods of fsspec's ``OpenFile`` that are used here."""
+
+    def open(self) -> SupportsSeekRead: ...
+
+
+class CompressedFile:
+    """An fsspec ``OpenFile`` with a compression, opened at its first use. A read before the position of the previous
+    one decompresses the file from its start again.
+    """
+
+    identity = None
+
+    def __init__(self, opener: Opener) -> None:
+        self._opener = opener
+
+    @cached_property
+    def _opened(self) -> FileObject:
+        return FileObject(self._opener.open())
+
+    @property
+    def size(self) -> int:
+        return self._opened.size
+
+    def fetch(self, ranges: Ranges) -> list[bytes]:
+        return self._opened.fetch(ranges)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return CompressedFile, (self._opener,)
 
 
 class _Versioned:
@@ -242,8 +273,14 @@ def python_target(thing: object, *, replace: bool) -> Target | None:
 
     Raises:
         FileThereError: The object exists, and `replace` is False.
+        UnsupportedError: The object would be compressed.
     """
     source = None if hasattr(thing, "write") and hasattr(thing, "seek") else python_source(thing)
+    if isinstance(source, CompressedFile):
+        raise UnsupportedError(
+            "cannot create the file: expected a target without a compression, got "
+            f"compression={getattr(thing, 'compression', None)!r}; compress the datasets instead"
+        )
     return Target(source, replace) if isinstance(source, FsspecFile | ObstoreObject) else None
 
 
@@ -258,10 +295,12 @@ def python_source(thing: object) -> Source | None:
         if type(first).__module__.startswith("obstore"):
             return ObstoreObject(first, str(path))
     filesystem, path = getattr(thing, "fs", None), getattr(thing, "path", None)
-    if hasattr(filesystem, "cat_ranges") and isinstance(path, str):
+    if hasattr(filesystem, "cat_ranges") and isinstance(path, str) and not getattr(thing, "compression", None):
         return FsspecFile(cast("FileSystem", filesystem), path)
     if hasattr(thing, "read") and hasattr(thing, "seek"):
         return FileObject(cast("SupportsSeekRead", thing))
+    if hasattr(filesystem, "cat_ranges") and hasattr(thing, "open"):
+        return CompressedFile(cast("Opener", thing))
     return None
 
 

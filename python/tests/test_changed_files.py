@@ -190,6 +190,61 @@ def test_link_and_virtual_dataset_to_a_file_that_changes(path: Path) -> None:
     assert set(data[:]) == {2}
 
 
+def rename(path: Path) -> None:
+    path.rename(path.with_suffix(".bak"))
+
+
+def rename_back_and_remove(path: Path) -> None:
+    data = hyperchunk.open(path)["plain"]
+    rename(path)
+    assert data[0] == 1
+    path.with_suffix(".bak").rename(path)
+    assert data[0] == 1
+    path.unlink()
+
+
+@pytest.mark.parametrize("leave", [Path.unlink, rename, rename_back_and_remove])
+def test_name_that_is_taken_by_another_file_after_a_read(path: Path, leave: Callable[[Path], None]) -> None:
+    """Nothing about the file that lost its name changes when another one takes it."""
+    whole = path.with_name("whole.h5")
+    with h5py.File(whole, "w") as file:
+        file["link"] = h5py.ExternalLink(path.name, "/plain")
+        layout = h5py.VirtualLayout((COUNT,), "i4")
+        layout[:] = h5py.VirtualSource(path.name, "chunked", shape=(COUNT,))
+        file.create_virtual_dataset("v", layout)
+    file, outer = hyperchunk.open(path, locking=False), hyperchunk.open(whole, locking=False)
+    found = [file["plain"], outer["link"], outer["v"]]
+    assert all(set(data[:]) == {1} for data in found)
+    time.sleep(0.03)  # The system's clock has ticks: a file that is renamed within one has the same times.
+    leave(path)
+    for _ in range(3):
+        assert all(set(data[:]) == {1} for data in found[:2])
+        outer["v"][:]
+    make(path, 2)
+    for _ in range(2):
+        for data in found:
+            with pytest.raises(ChangedError, match="refresh"):
+                data[:]
+    for data in found:
+        data.refresh()
+        assert set(data[:]) == {2}
+
+
+def test_name_that_is_taken_by_another_file_in_another_working_directory(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(path.parent)
+    data = hyperchunk.open(path.name)["plain"]
+    (path.parent / "below").mkdir()
+    monkeypatch.chdir(path.parent / "below")
+    make(Path(path.name), 3)
+    path.unlink()
+    assert set(data[:]) == {1}
+    make(path, 2)
+    with pytest.raises(ChangedError, match="refresh"):
+        data[:]
+
+
 def test_no_read_goes_on_after_a_change(tmp_path: Path) -> None:
     """While a program without locks writes all the time, each value read is of the version that was opened."""
     path = tmp_path / "a.h5"

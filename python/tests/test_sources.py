@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import io
 import pickle
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ import h5py
 import hyperchunk
 import numpy as np
 import pytest
-from hyperchunk.exceptions import ChangedError, ObjectNotFoundError, ReadError
+from hyperchunk.exceptions import ChangedError, NotHdf5Error, ObjectNotFoundError, ReadError, UnsupportedError
 
 
 @pytest.fixture(scope="module")
@@ -112,6 +113,55 @@ def test_many_reads_as_one(made: Path) -> None:
                 slices = [np.s_[n : n + 5, n] for n in range(0, 65, 3)]
                 for found, index in zip(ours["left/flag"].read_slices(slices), slices, strict=True):
                     assert equal(found, theirs["left/flag"][index])
+
+
+def test_distant_parts_of_an_unfiltered_chunk(tmp_path: Path) -> None:
+    """Only they are fetched, and not what lies between them."""
+    data = np.random.default_rng(1).random((2048, 512))
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("x", data=data, chunks=data.shape)
+        file.create_dataset("edges", data=data, chunks=(1500, 400))
+    memory = fsspec.filesystem("memory")
+    memory.pipe("/distant.h5", (tmp_path / "a.h5").read_bytes())
+    with hyperchunk.open((memory, "/distant.h5"), network={"read_ahead": 0}) as file:
+        for name in ("x", "edges"):
+            dataset = file[name]
+            dataset[0, 0]
+            for index in (
+                np.s_[[0, 2047], 0],
+                np.s_[::1000],
+                np.s_[::500, ::511],
+                np.s_[[5, 1999], 3:500:2],
+                np.s_[[1999, 5, 2], 10:20],
+            ):
+                before = file.stats()
+                np.testing.assert_array_equal(dataset[index], data[index])
+                np.testing.assert_array_equal(dataset.astype("f4")[index], data[index].astype("f4"))
+                after = file.stats()
+                assert before is not None
+                assert after is not None
+                assert after.bytes - before.bytes < 64 << 10, (name, index)
+        # More parts than are fetched one by one.
+        np.testing.assert_array_equal(file["x"][::2, ::7], data[::2, ::7])
+
+
+def test_compressed_files_of_fsspec(made: Path, tmp_path: Path) -> None:
+    packed = tmp_path / "made.h5.gz"
+    packed.write_bytes(gzip.compress(made.read_bytes(), 1))
+    for compression in ("gzip", "infer"):
+        source = fsspec.open(f"file://{packed}", compression=compression)
+        with h5py.File(made) as theirs, hyperchunk.open(source) as ours:
+            for path, index in WANTED:
+                assert equal(ours[path][index], theirs[path][index]), (path, index)
+            again = pickle.loads(pickle.dumps(ours["one"]))
+            assert again[()] == 42.5
+    before = packed.read_bytes()
+    target = fsspec.open(f"file://{packed}", "wb", compression="gzip")
+    with pytest.raises(UnsupportedError, match="compression='gzip'"):
+        hyperchunk.open(target, "w")
+    assert packed.read_bytes() == before
+    with pytest.raises(NotHdf5Error):
+        hyperchunk.open(fsspec.open(f"file://{packed}"))
 
 
 def test_a_round_trip_a_level(made: Path) -> None:

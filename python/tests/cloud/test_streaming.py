@@ -49,6 +49,17 @@ def rows() -> np.ndarray:
     return np.random.default_rng(6).integers(0, 2**32, (40, MIB // 4), dtype="u4")
 
 
+@pytest.mark.parametrize("key", ["/a.h5", "//a.h5", "b//a.h5"])
+def test_key_with_an_empty_part_is_no_other_key(create: Create, key: str) -> None:
+    with create("a.h5") as file:
+        file["x"] = 1
+    for mode in ("r", "w", "x"):
+        with pytest.raises(errors.UnsupportedError, match="without empty parts"):
+            create(key, mode)
+    with create("a.h5", "r") as file:
+        assert file["x"][()] == 1
+
+
 def write(file: Any, rows: np.ndarray) -> None:
     dataset = file.create_dataset("rows", rows.shape, rows.dtype, chunks=(1, rows.shape[1]))
     for number, row in enumerate(rows):

@@ -80,7 +80,7 @@ impl LocalFile {
             size: metadata.len(),
             version: version(metadata),
             path: None,
-            stamp: RwLock::new(Stamp::of(metadata)),
+            stamp: RwLock::new(Stamp::at_opening(metadata)),
             lock: Mutex::new(None),
             grows: AtomicBool::new(false),
             superblock: OnceLock::new(),
@@ -97,7 +97,7 @@ impl LocalFile {
         // again here.
         let metadata = self.file.metadata().map_err(|error| cannot("look at", &error))?;
         let (size, version) = (metadata.len(), version(&metadata));
-        Ok(Self { size, version, stamp: RwLock::new(Stamp::of(&metadata)), lock, ..self })
+        Ok(Self { size, version, stamp: RwLock::new(Stamp::at_opening(&metadata)), lock, ..self })
     }
 
     /// Releases the lock. That it was obtained shows that no program was writing the file when it was opened.
@@ -118,15 +118,17 @@ impl LocalFile {
 
     /// Determines what has changed about the file; an error unless its contents are the same.
     #[cold]
-    fn explain(&self, before: &Stamp, now: Stamp, metadata: &Metadata) -> Result<()> {
-        match before.compare(&now, self.path.as_deref(), &self.file) {
+    fn explain(&self, before: &Stamp, mut now: Stamp, metadata: &Metadata) -> Result<()> {
+        match before.compare(&mut now, self.path.as_deref(), metadata) {
             Change::Replaced => Err(changed("another file in its place")),
             Change::Written if self.is_of_last_commit(metadata) => {
                 self.restamp(now);
                 Ok(())
             }
             Change::MetadataOnly => {
-                self.restamp(now);
+                if *before != now {
+                    self.restamp(now);
+                }
                 Ok(())
             }
             Change::Written if metadata.len() != self.size => {
@@ -271,6 +273,66 @@ impl Source for LocalFile {
 mod tests {
     use super::*;
     use std::io::IoSliceMut;
+
+    /// Checks a file that loses its name, is checked, and sees the name taken by another file.
+    #[cfg(unix)]
+    #[track_caller]
+    fn check_name(case: &str, lose: impl Fn(&Path, &Path)) {
+        let folder = std::env::temp_dir().join(format!("hyperchunk-{case}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let (path, other) = (folder.join("a"), folder.join("b"));
+        std::fs::write(&path, "one").unwrap();
+        let file = LocalFile::open(&path).unwrap();
+        // The system's clock has ticks: a file that is renamed within one has the same times.
+        let wait = || std::thread::sleep(std::time::Duration::from_millis(30));
+        wait();
+        lose(&path, &other);
+        for _ in 0..3 {
+            file.check_unchanged().unwrap();
+        }
+        wait();
+        std::fs::write(&path, "two").unwrap();
+        for _ in 0..3 {
+            assert_eq!(file.check_unchanged().unwrap_err().kind(), ErrorKind::Changed, "{case}");
+        }
+        std::fs::remove_file(&path).unwrap();
+        file.check_unchanged().unwrap();
+        if other.exists() {
+            // Back under its own name, the file is an ordinary one again.
+            wait();
+            std::fs::rename(&other, &path).unwrap();
+            file.check_unchanged().unwrap();
+            wait();
+            std::fs::write(&path, "six").unwrap();
+            assert_eq!(file.check_unchanged().unwrap_err().kind(), ErrorKind::Changed, "{case}");
+        }
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn names_that_other_files_take() {
+        check_name("removed", |path, _| std::fs::remove_file(path).unwrap());
+        check_name("renamed", |path, other| std::fs::rename(path, other).unwrap());
+        check_name("linked", |path, other| {
+            std::fs::hard_link(path, other).unwrap();
+            std::fs::remove_file(path).unwrap();
+        });
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn files_without_a_name_at_opening() {
+        let path = std::env::temp_dir().join(format!("hyperchunk-nameless-{}", std::process::id()));
+        std::fs::write(&path, "one").unwrap();
+        let handle = File::open(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let file = LocalFile::opened(handle, &path).unwrap();
+        file.check_unchanged().unwrap();
+        std::fs::write(&path, "two").unwrap();
+        assert_eq!(file.check_unchanged().unwrap_err().kind(), ErrorKind::Changed);
+        std::fs::remove_file(path).unwrap();
+    }
 
     #[test]
     fn parts() {

@@ -1,6 +1,7 @@
 //! Reads of chunked datasets.
 
 use super::cache::ChunkCache;
+use super::clusters::{Cluster, Divider};
 use super::fetch::{Part, Parts, Scratch};
 use super::output::Output;
 use super::table::{ChunkTable, StoredChunk, with_table};
@@ -78,10 +79,14 @@ pub(super) fn plan<'a>(
     let reading = Arc::new(Reading::new(dataset, chunked, output)?);
     let source = &dataset.object().file().0.source;
     let mut scratch = Scratch::default();
+    let mut divider = Divider::new(output.stored_size);
     reading.each_stored(selection, |piece, chunk| {
-        let part = reading.part(piece, chunk, &mut scratch).map_err(|error| named(error, Some(chunk)))?;
-        part.into_iter().for_each(|part| parts.add(source, part));
-        Ok(())
+        let mut add = |part: Part<'a>| parts.add(source, part);
+        let added = match reading.takes_parts(&piece) {
+            true => reading.add_unfiltered(piece, chunk, &mut divider, &mut add),
+            false => reading.part(piece, chunk, &mut scratch).map(|part| part.into_iter().for_each(add)),
+        };
+        added.map_err(|error| named(error, Some(chunk)))
     })
 }
 
@@ -176,8 +181,38 @@ impl<'a> Reading<'a> {
         })
     }
 
-    /// Returns the part of the file that a piece of a stored chunk needs; `None` if the piece was complete
-    /// without one, for example from the cache.
+    /// Adds the parts of the file that a piece of an unfiltered chunk needs.
+    fn add_unfiltered(
+        self: &Arc<Self>,
+        piece: ChunkSelection,
+        chunk: StoredChunk,
+        divider: &mut Divider,
+        add: &mut dyn FnMut(Part<'a>),
+    ) -> Result<()> {
+        let Some((first, range)) = self.unfiltered_range(&piece, chunk)? else { return Ok(()) };
+        let Some(clusters) = divider.divide(&piece) else {
+            let range = located(self.dataset, range.start, range.end - range.start)?;
+            let reading = Arc::clone(self);
+            let work = move |bytes: &[u8], scratch: &mut Scratch| {
+                reading.scatter_from(&piece, first, bytes, scratch)
+            };
+            add(Part { range, work: Box::new(work) });
+            return Ok(());
+        };
+        for Cluster { elements, runs } in clusters {
+            let range = self.addresses(chunk, &elements)?;
+            let range = located(self.dataset, range.start, range.end - range.start)?;
+            let reading = Arc::clone(self);
+            let work = move |bytes: &[u8], scratch: &mut Scratch| {
+                runs.iter().try_for_each(|run| reading.scatter_run(*run, elements.start, bytes, scratch))
+            };
+            add(Part { range, work: Box::new(work) });
+        }
+        Ok(())
+    }
+
+    /// Returns the part of the file with a stored chunk of which a piece is needed; `None` if the piece was
+    /// complete without it, from the cache.
     fn part(
         self: &Arc<Self>,
         piece: ChunkSelection,
@@ -186,14 +221,6 @@ impl<'a> Reading<'a> {
     ) -> Result<Option<Part<'a>>> {
         let whole = self.is_whole(&piece);
         let reading = Arc::clone(self);
-        if self.pipeline(piece.chunk()).is_empty() && !whole {
-            let Some((first, range)) = self.unfiltered_range(&piece, chunk)? else { return Ok(None) };
-            let range = located(self.dataset, range.start, range.end - range.start)?;
-            let work = move |bytes: &[u8], scratch: &mut Scratch| {
-                reading.scatter_from(&piece, first, bytes, scratch)
-            };
-            return Ok(Some(Part { range, work: Box::new(work) }));
-        }
         let key = (self.dataset.object().address(), chunk.address);
         let cached = !whole && ChunkCache::takes(self.chunk_bytes);
         if let Some(bytes) = cached.then(|| self.dataset.object().file().0.chunks.get(key)).flatten() {
@@ -240,6 +267,11 @@ impl Reading<'_> {
         piece.count() as u64 == self.chunk_elements
     }
 
+    /// Returns whether a piece needs only some of the stored bytes of its chunk.
+    fn takes_parts(&self, piece: &ChunkSelection) -> bool {
+        self.pipeline(piece.chunk()).is_empty() && !self.is_whole(piece)
+    }
+
     /// Returns a piece's part of the output, if the piece is its whole chunk, contiguous and not converted.
     ///
     /// # Safety
@@ -266,11 +298,11 @@ impl Reading<'_> {
 
     fn piece(&self, piece: &ChunkSelection, found: Option<StoredChunk>, scratch: &mut Scratch) -> Result<()> {
         let Some(chunk) = found else { return self.unstored(piece) };
-        let pipeline = self.pipeline(piece.chunk());
-        let whole = self.is_whole(piece);
-        if pipeline.is_empty() && !whole {
+        if self.takes_parts(piece) {
             return self.unfiltered_part(piece, chunk, scratch);
         }
+        let pipeline = self.pipeline(piece.chunk());
+        let whole = self.is_whole(piece);
         if pipeline.is_empty() && self.straight(piece, chunk)? {
             return Ok(());
         }
@@ -368,7 +400,6 @@ impl Reading<'_> {
             let message = format!("a chunk has {} bytes, expected {}", chunk.size, self.chunk_bytes);
             return Err(Error::new(ErrorKind::Filter, message));
         }
-        let size = self.output.stored_size;
         let (mut first, mut end) = (usize::MAX, 0);
         piece.columns(|column| {
             if let Some((span, _)) = column.spans() {
@@ -380,9 +411,15 @@ impl Reading<'_> {
         if first >= end {
             return Ok(None);
         }
-        let address = |element: usize| chunk.address.checked_add((element * size) as u64);
-        match (address(first), address(end)) {
-            (Some(start), Some(end)) => Ok(Some((first, start..end))),
+        Ok(Some((first, self.addresses(chunk, &(first..end))?)))
+    }
+
+    /// Returns the addresses of elements of an unfiltered chunk.
+    fn addresses(&self, chunk: StoredChunk, elements: &Range<usize>) -> Result<Range<u64>> {
+        let size = self.output.stored_size as u64;
+        let address = |element: usize| chunk.address.checked_add((element as u64).checked_mul(size)?);
+        match (address(elements.start), address(elements.end)) {
+            (Some(start), Some(end)) => Ok(start..end),
             _ => Err(Error::corrupt("an address past 2^64 - 1")),
         }
     }
@@ -402,11 +439,19 @@ impl Reading<'_> {
                 unsafe { self.output.put_column(&column, bytes) }
             });
         }
-        piece.strided(|run| {
-            let run = Run { source: run.source - first, ..run };
+        piece.strided(|run| self.scatter_run(run, first, bytes, scratch))
+    }
+
+    /// Copies the elements of one run of a piece into the output. `bytes` are the chunk's from element `first`
+    /// on.
+    fn scatter_run(&self, run: Run, first: usize, bytes: &[u8], scratch: &mut Scratch) -> Result<()> {
+        let run = Run { source: run.source - first, ..run };
+        if self.output.is_copy() {
             // SAFETY: as in `scatter`.
-            unsafe { self.output.put_run(&run, bytes, &mut scratch.gathered) }
-        })
+            return unsafe { self.output.put_column(&run.into(), bytes) };
+        }
+        // SAFETY: as in `scatter`.
+        unsafe { self.output.put_run(&run, bytes, &mut scratch.gathered) }
     }
 }
 

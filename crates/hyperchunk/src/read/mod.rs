@@ -4,6 +4,7 @@ pub(crate) mod ahead;
 mod boxes;
 mod cache;
 mod chunked;
+mod clusters;
 mod contiguous;
 mod fetch;
 mod live;

@@ -1,12 +1,13 @@
 //! HTTP client for object stores. It follows redirects only within the same server: others would send the
 //! request's signature to any host that the server names.
 
+use super::proxies::with_proxy;
 use super::redirects::{MAX_REDIRECTS, Refused};
 use object_store::ClientOptions;
 use object_store::client::{
     ClientConfigKey as Key, HttpClient, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpService,
 };
-use reqwest::{Certificate, Client, NoProxy, Proxy};
+use reqwest::Client;
 use std::pin::Pin;
 use std::time::Duration;
 use url::Url;
@@ -75,16 +76,9 @@ fn client(options: &ClientOptions) -> reqwest::Result<Client> {
     if let Some(agent) = get(Key::UserAgent) {
         builder = builder.user_agent(agent);
     }
-    if let Some(url) = get(Key::ProxyUrl) {
-        let mut proxy = Proxy::all(url)?;
-        if let Some(certificate) = get(Key::ProxyCaCertificate) {
-            builder = builder.tls_certs_merge([Certificate::from_pem(certificate.as_bytes())?]);
-        }
-        if let Some(excluded) = get(Key::ProxyExcludes) {
-            proxy = proxy.no_proxy(NoProxy::from_string(&excluded));
-        }
-        builder = builder.proxy(proxy);
-    }
+    let (proxy, excluded) = (get(Key::ProxyUrl), get(Key::ProxyExcludes));
+    let certificate = get(Key::ProxyCaCertificate);
+    builder = with_proxy(builder, proxy.as_deref(), excluded.as_deref(), certificate.as_deref())?;
     if is_on(Key::NoSystemCertificates) {
         builder = builder.tls_certs_only([]);
     }

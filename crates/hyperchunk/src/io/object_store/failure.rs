@@ -38,6 +38,52 @@ pub(super) fn changed() -> Error {
     Error::new(ErrorKind::Changed, message)
 }
 
+/// Returns the error for an object that the server sends encoded, by the name of the encoding and the first
+/// bytes. `None` if they are not: some files have the header although their bytes are plain.
+pub(super) fn encoded(encoding: &str, first: &[u8]) -> Option<Error> {
+    let is_encoded = match encoding.to_ascii_lowercase().as_str() {
+        "gzip" | "x-gzip" => first.starts_with(b"\x1f\x8b"),
+        "zstd" => first.starts_with(b"\x28\xb5\x2f\xfd"),
+        "compress" | "x-compress" => first.starts_with(b"\x1f\x9d"),
+        "deflate" => first.starts_with(b"\x78"),
+        // Its bytes have no signature.
+        "br" => !first.starts_with(b"\x89HDF"),
+        _ => false,
+    };
+    let message = format!(
+        "cannot read parts of the object: expected its own bytes, got compressed ones (Content-Encoding: \
+         {encoding}); download and decompress the file, or let the server send it without an encoding"
+    );
+    is_encoded.then(|| Error::unsupported(message))
+}
+
+/// Returns the failure for a response without a valid range.
+pub(super) fn no_range(seen: &Seen) -> Failure {
+    let given = seen.content_range.as_ref().map(|given| given.chars().take(100).collect::<String>());
+    match (seen.status, given) {
+        (Some(206), Some(given)) if given.ends_with("/*") => {
+            let message = format!(
+                "cannot read the object: expected its size in the server's answer, got `Content-Range: {given}`; \
+                 download the file, or use a server that tells the size"
+            );
+            Failure::Final(Error::new(ErrorKind::Io, message))
+        }
+        (Some(206), Some(given)) => {
+            few(format!("the server sent an invalid range, `Content-Range: {given}`"))
+        }
+        (Some(206), None) => {
+            few("the server sent a part of the object without its range (status 206 without Content-Range)"
+                .into())
+        }
+        _ => Failure::passing("the server answered without a range"),
+    }
+}
+
+/// Returns the failure for a response that is most probably the same each time.
+fn few(reason: String) -> Failure {
+    Failure::Passing { reason, wait: None, at_most: 2 }
+}
+
 pub(super) fn stalled(timeout: Duration) -> Failure {
     Failure::passing(format!("the server sent nothing for {:.1} s", timeout.as_secs_f64()))
 }
@@ -80,10 +126,9 @@ pub(super) fn request_failure(error: &object_store::Error, seen: &Seen, opened: 
              credentials and `region`; some stores also answer like this if the object does not exist"
         )),
         200 if opened => Failure::passing("the server answered with the whole object instead of a range"),
-        200 => {
-            io("the server ignores ranges: it always sends the whole object, which is too large for that"
-                .into())
-        }
+        200 => io("the server ignores ranges: it always sends the whole object, which is larger than the 8 MiB that \
+                   are accepted; download the file, or use a server that serves ranges"
+            .into()),
         400 if !code.starts_with("RequestTimeout") => {
             io(format!("the server answered with status {status}{told}"))
         }
@@ -209,4 +254,28 @@ fn said(error: &object_store::Error) -> Option<String> {
 
 fn between<'a>(text: &'a str, before: &str, after: &str) -> Option<&'a str> {
     text.split_once(before)?.1.split_once(after).map(|(found, _)| found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn encodings() {
+        for (encoding, first, expected) in [
+            ("gzip", b"\x1f\x8b\x08".as_slice(), true),
+            ("X-GZIP", b"\x1f\x8b\x08", true),
+            ("zstd", b"\x28\xb5\x2f\xfd", true),
+            ("br", b"\x0b\x02", true),
+            ("br", b"\x89HDF\r\n\x1a\n", false),
+            ("gzip", b"\x89HDF\r\n\x1a\n", false),
+            ("gzip", b"", false),
+            ("identity", b"\x1f\x8b\x08", false),
+            ("aws-chunked", b"abc", false),
+        ] {
+            let error = encoded(encoding, first);
+            assert_eq!(error.is_some(), expected, "{encoding}");
+            assert!(error.is_none_or(|error| error.message().contains(encoding)));
+        }
+    }
 }

@@ -88,11 +88,13 @@ impl Location {
             let decode = |text: &str| percent::decode(text).unwrap_or_else(|| text.to_owned());
             (decode(parsed.username()), decode(parsed.password().unwrap_or("")))
         });
+        let path = parsed.path();
         Ok(Self {
             kind: Kind::Http,
             container: parsed.origin().ascii_serialization(),
             account: None,
-            key: parsed.path().trim_start_matches('/').to_owned(),
+            // Only the slash after the host: on web servers, `//x` and `/x` may be two files.
+            key: path.strip_prefix('/').unwrap_or(path).to_owned(),
             query: parsed.query().map(str::to_owned),
             user,
         })
@@ -229,6 +231,10 @@ mod tests {
                 ("s3://other/x", "error"),
                 ("..", "error"),
             ],
+        );
+        check(
+            "https://h//f.h5",
+            &[("", "https://h//f.h5"), ("g.h5", "https://h//g.h5"), ("../g.h5", "https://h/g.h5")],
         );
         check("https://h/d/f.h5?sig=1", &[("a b.h5", "https://h/d/a%20b.h5?…"), ("../../x", "error")]);
     }

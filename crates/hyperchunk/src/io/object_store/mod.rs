@@ -14,6 +14,7 @@ mod location;
 mod objects;
 mod process;
 mod profile;
+mod proxies;
 mod redirects;
 mod request;
 mod settings;
@@ -147,6 +148,10 @@ impl ObjectSource {
             };
             Head::open(process, &target)
         })?;
+        let encoding = tally.encoding.get();
+        if let Some(error) = encoding.and_then(|encoding| failure::encoded(encoding, &head.first)) {
+            return Err(error);
+        }
         let shown = location.shown();
         let identity = identity(&location, &connection, &version);
         let version = Arc::new(version);

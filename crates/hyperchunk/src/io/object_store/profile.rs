@@ -1,8 +1,8 @@
 //! Credential files of AWS's own tools: `~/.aws/credentials` and `~/.aws/config`.
 //!
-//! Keys, region and endpoint are read. Settings that need another program or a login (`credential_process`,
-//! SSO, roles) are not: `aws configure export-credentials --format env` puts such credentials into the
-//! environment.
+//! Keys, region and endpoint are read, the endpoint also from the `services` section that a profile names.
+//! Settings that need another program or a login (`credential_process`, SSO, roles) are not: `aws configure
+//! export-credentials --format env` puts such credentials into the environment.
 
 use crate::{Error, Result};
 use std::collections::BTreeMap;
@@ -36,39 +36,67 @@ pub(super) fn load(name: Option<&str>, environment: &BTreeMap<String, String>) -
     }
 }
 
+/// Settings that are read, by their names in AWS's files and in `object_store`.
+const NAMES: [(&str, &str); 4] = [
+    ("aws_access_key_id", "aws_access_key_id"),
+    ("aws_secret_access_key", "aws_secret_access_key"),
+    ("aws_session_token", "aws_session_token"),
+    ("region", "aws_region"),
+];
+
+/// Settings of a section by their names. An indented setting `inner` below `outer` has the name `outer.inner`.
+type Section = BTreeMap<String, String>;
+
 fn parse(credentials: &str, config: &str, name: &str) -> Profile {
-    let mut settings = BTreeMap::new();
-    let mut known = false;
-    let in_config = format!("profile {name}");
-    for (text, is_config) in [(config, true), (credentials, false)] {
-        let mut inside = false;
-        for line in text.lines() {
-            let line = line.trim_end();
-            if let Some(section) = line.strip_prefix('[').and_then(|line| line.split_once(']')) {
-                let section = section.0.split_whitespace().collect::<Vec<_>>().join(" ");
-                inside =
-                    section == name && (!is_config || name == "default") || is_config && section == in_config;
-                known |= inside;
-                continue;
-            }
-            // Indented lines belong to the setting above, such as `s3 =`. None of the settings that are read
-            // here has such lines.
-            if !inside || line.starts_with([' ', '\t', '#', ';']) {
-                continue;
-            }
-            let Some((key, value)) = line.split_once('=') else { continue };
-            let full = match key.trim() {
-                "aws_access_key_id" => "aws_access_key_id",
-                "aws_secret_access_key" => "aws_secret_access_key",
-                "aws_session_token" => "aws_session_token",
-                "region" => "aws_region",
-                "endpoint_url" => "aws_endpoint",
-                _ => continue,
-            };
-            settings.insert(full.to_owned(), value.trim().to_owned());
-        }
+    let (config, credentials) = (sections(config), sections(credentials));
+    let default = config.get(name).filter(|_| name == "default");
+    let found = [default, config.get(&format!("profile {name}")), credentials.get(name)];
+    let found: Vec<&Section> = found.into_iter().flatten().collect();
+    if found.is_empty() {
+        return None;
     }
-    known.then_some(settings)
+    let merged = found.into_iter().flatten().map(|(name, value)| (name.as_str(), value.as_str()));
+    let merged: BTreeMap<&str, &str> = merged.filter(|(_, value)| !value.is_empty()).collect();
+    let get = |name: &str| merged.get(name).copied();
+    // An endpoint for S3 alone takes precedence over the one for all services.
+    let services = get("services").and_then(|services| config.get(&format!("services {services}")));
+    let of_s3 = services.and_then(|section| section.get("s3.endpoint_url")).map(String::as_str);
+    let endpoint = of_s3.filter(|endpoint| !endpoint.is_empty()).or(get("endpoint_url"));
+    let settings = NAMES.iter().filter_map(|&(name, full)| Some((full, get(name)?)));
+    let settings = settings.chain(endpoint.map(|endpoint| ("aws_endpoint", endpoint)));
+    Some(settings.map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
+}
+
+/// Parses a file into sections by their names.
+fn sections(text: &str) -> BTreeMap<String, Section> {
+    let mut found: BTreeMap<String, Section> = BTreeMap::new();
+    let (mut current, mut outer) = (None, "");
+    for line in text.lines() {
+        let line = line.trim_end();
+        if let Some((section, _)) = line.strip_prefix('[').and_then(|line| line.split_once(']')) {
+            let section = section.split_whitespace().collect::<Vec<_>>().join(" ");
+            found.entry(section.clone()).or_default();
+            (current, outer) = (Some(section), "");
+            continue;
+        }
+        let Some(section) = current.as_ref().and_then(|name| found.get_mut(name)) else { continue };
+        let is_indented = line.starts_with([' ', '\t']);
+        let line = line.trim_start();
+        if line.starts_with(['#', ';']) {
+            continue;
+        }
+        let Some((key, value)) = line.split_once('=') else { continue };
+        let (key, value) = (key.trim(), value.trim());
+        let full = match is_indented {
+            true => format!("{outer}.{key}"),
+            false => {
+                outer = key;
+                key.to_owned()
+            }
+        };
+        section.insert(full, value.to_owned());
+    }
+    found
 }
 
 #[cfg(test)]
@@ -90,6 +118,26 @@ mod tests {
             let found = found
                 .map(|found| found.iter().map(|(a, b)| format!("{a}={b}")).collect::<Vec<_>>().join(" "));
             assert_eq!(found.as_deref(), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn endpoints_of_profiles() {
+        let config = "[default]\nservices = both\n[profile special]\nendpoint_url = http://general\nservices=both\n\
+                      [profile general]\nendpoint_url=http://general\nservices = other\n\
+                      [profile lost]\nendpoint_url = http://general\nservices = missing\n\
+                      [profile unset]\ns3 =\n  endpoint_url = http://not-read\n\
+                      [services  both]\n# for tests\ndynamodb =\n  endpoint_url = http://db\ns3 = \n  # this one\n\
+                      \tendpoint_url = http://s3?a=b\n  other = x\n[services other]\nec2 =\n  endpoint_url = http://ec2\n";
+        for (name, expected) in [
+            ("default", Some("http://s3?a=b")),
+            ("special", Some("http://s3?a=b")),
+            ("general", Some("http://general")),
+            ("lost", Some("http://general")),
+            ("unset", None),
+        ] {
+            let found = parse("", config, name).unwrap();
+            assert_eq!(found.get("aws_endpoint").map(String::as_str), expected, "{name}");
         }
     }
 

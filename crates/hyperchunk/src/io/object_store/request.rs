@@ -14,6 +14,7 @@ use object_store::path::Path;
 use object_store::{Extensions, GetOptions, GetRange};
 use std::hash::{BuildHasher, RandomState};
 use std::ops::Range;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -93,10 +94,9 @@ impl Target {
 
     /// Makes one attempt. The error is `None` if it stalls.
     async fn exchange(&self, exchange: &Exchange, range: Range<u64>) -> Result<Bytes, Option<Failure>> {
-        let patience = self.options.timeout;
         let under_way = self.store.enter();
         let got = self.store.objects.get_opts(&self.path, self.get_options(exchange, &range));
-        let got = timeout(patience, got).await.map_err(|_| None)?;
+        let got = self.answer(exchange, got).await?;
         let seen = exchange.seen();
         let got = match got {
             Ok(got) => got,
@@ -132,6 +132,27 @@ impl Target {
         Ok(bytes)
     }
 
+    /// Waits for the head of a response; the error is `None` if nothing arrives for the time-out.
+    async fn answer<T>(
+        &self,
+        exchange: &Exchange,
+        got: impl Future<Output = T>,
+    ) -> Result<T, Option<Failure>> {
+        let mut got = pin!(got);
+        let (started, mut received) = (Instant::now(), 0);
+        loop {
+            if let Ok(got) = timeout(self.options.timeout, &mut got).await {
+                return Ok(got);
+            }
+            // A whole object of unknown size is received before its head is passed on.
+            let now = exchange.seen().received;
+            if now <= received || started.elapsed() > self.longest(now) {
+                return Err(None);
+            }
+            received = now;
+        }
+    }
+
     fn get_options(&self, exchange: &Exchange, range: &Range<u64>) -> GetOptions {
         let mut extensions = Extensions::new();
         extensions.insert(exchange.clone());
@@ -147,19 +168,20 @@ impl Target {
 
     /// Checks the response's head; returns the expected size of the body and the size of the object.
     fn check(&self, seen: &Seen, range: &Range<u64>) -> Result<(u64, u64), Option<Failure>> {
-        let wrong = |what: String| Err(Some(Failure::passing(what)));
-        let Some(version) = &self.version else {
-            return match (seen.whole, seen.range) {
-                (Some(size), _) => Ok((size, size)),
-                (None, Some((start, end, size))) if start == range.start && end == range.end.min(size) => {
-                    Ok((end - start, size))
-                }
-                (None, range) => wrong(format!("the server answered with the wrong range, {range:?}")),
-            };
+        if let Some(size) = seen.whole.filter(|_| self.version.is_none()) {
+            return Ok((size, size));
+        }
+        let (start, end, size) = seen.range.ok_or_else(|| Some(failure::no_range(seen)))?;
+        let wrong = |of: String| {
+            let what =
+                format!("the server answered with bytes {start} to {end}{of} instead of the requested ones");
+            Err(Some(Failure::passing(what)))
         };
-        let (start, end, size) = match seen.range {
-            Some(range) => range,
-            None => return wrong("the server answered without a range".into()),
+        let Some(version) = &self.version else {
+            return match (start, end) == (range.start, range.end.min(size)) {
+                true => Ok((end - start, size)),
+                false => wrong(format!(" of {size}")),
+            };
         };
         let differs =
             |now: &Option<String>, then: &Option<String>| then.is_some() && now.is_some() && now != then;
@@ -170,9 +192,7 @@ impl Target {
             return Err(Some(Failure::Final(failure::changed())));
         }
         if (start, end) != (range.start, range.end) {
-            return wrong(format!(
-                "the server answered with bytes {start} to {end} instead of the requested ones"
-            ));
+            return wrong(String::new());
         }
         Ok((end - start, size))
     }

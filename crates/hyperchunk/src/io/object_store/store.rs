@@ -58,13 +58,18 @@ impl Connection {
         match location.kind {
             // The store's base is the object's whole URL, so that the URL is sent unchanged.
             Kind::Http => Ok(Path::ROOT),
-            _ => Path::parse(&location.key).map_err(|_| {
-                let message =
-                    "keys with empty parts, `.` or `..` in them, or control characters cannot be read";
-                Error::unsupported(message).file(location.shown())
-            }),
+            // `Path::parse` would drop a slash at the start, so that another object would be read or written.
+            _ if location.key.starts_with('/') => Err(unfit_key(location)),
+            _ => Path::parse(&location.key).map_err(|_| unfit_key(location)),
         }
     }
+}
+
+/// Returns the error for a key that `object_store` cannot express.
+fn unfit_key(location: &Location) -> Error {
+    let message = "cannot use this key: expected one without empty parts, `.` and `..` as parts, and control \
+                   characters; to read the object, use its https:// URL";
+    Error::unsupported(message).file(location.shown())
 }
 
 /// A store as both of `object_store`'s traits.

@@ -3,6 +3,7 @@
 //! [`Redirects`] allows it.
 
 use super::hosts::{Host, Hosts, Remembering};
+use super::proxies::with_proxy;
 use super::redirects::{self, MAX_REDIRECTS, PublicOnly, Redirects, Refused};
 use super::settings::{ANONYMOUS, BEARER};
 use super::store::{Connection, USER_AGENT, innermost};
@@ -11,7 +12,7 @@ use object_store::HeaderValue;
 use object_store::client::{
     HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpResponseBody, HttpService,
 };
-use reqwest::{Certificate, Client, ClientBuilder, NoProxy, Proxy, Request, Response};
+use reqwest::{Client, ClientBuilder, Request, Response};
 use std::collections::HashMap;
 use std::future::Future;
 use std::pin::Pin;
@@ -201,25 +202,16 @@ fn said(error: reqwest::Error) -> String {
 
 fn client(connection: &Connection) -> Result<ClientBuilder, String> {
     let settings = &connection.settings;
-    let mut builder = Client::builder()
+    let builder = Client::builder()
         .redirect(reqwest::redirect::Policy::none())
         .user_agent(USER_AGENT)
         .connect_timeout(connection.connect_timeout)
         .http1_only()
         .https_only(!settings.is_on("allow_http"))
         .danger_accept_invalid_certs(settings.is_on("allow_invalid_certificates"));
-    if let Some(url) = settings.get("proxy_url") {
-        let mut proxy = Proxy::all(url).map_err(said)?;
-        if let Some(excluded) = settings.get("proxy_excludes") {
-            proxy = proxy.no_proxy(NoProxy::from_string(excluded));
-        }
-        if let Some(certificate) = settings.get("proxy_ca_certificate") {
-            let certificate = Certificate::from_pem(certificate.as_bytes()).map_err(said)?;
-            builder = builder.tls_certs_merge([certificate]);
-        }
-        builder = builder.proxy(proxy);
-    }
-    Ok(builder)
+    let [proxy, excluded, certificate] =
+        ["proxy_url", "proxy_excludes", "proxy_ca_certificate"].map(|name| settings.get(name));
+    with_proxy(builder, proxy, excluded, certificate).map_err(said)
 }
 
 /// Returns the header for the caller's token, or for the user and password in the URL.

@@ -3,6 +3,8 @@
 
 use super::cost::Meter;
 use crate::io::{Counters, percent};
+use bytes::Bytes;
+use http_body_util::BodyExt;
 use object_store::client::{HttpClient, HttpError, HttpRequest, HttpResponse, HttpService};
 use object_store::{HeaderMap, HeaderValue};
 use std::future::Future;
@@ -33,6 +35,8 @@ pub(super) struct Tally {
     pub(super) meter: Meter,
     /// The bucket's region, if a server reports another one than expected.
     pub(super) region: OnceLock<String>,
+    /// The encoding of the object's bytes that the opening response names (`Content-Encoding`).
+    pub(super) encoding: OnceLock<String>,
 }
 
 /// Recorded head of a response.
@@ -50,6 +54,10 @@ pub(super) struct Seen {
     pub(super) whole: Option<u64>,
     /// The length of the body.
     pub(super) length: Option<u64>,
+    /// The text of the header `Content-Range`.
+    pub(super) content_range: Option<String>,
+    /// Number of bytes that arrived of a whole object of unknown size.
+    pub(super) received: u64,
     /// The bucket's actual region.
     pub(super) region: Option<String>,
     /// The time until the response's head arrived.
@@ -69,6 +77,32 @@ impl Exchange {
         change(&mut self.seen.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
+    /// Returns whether a response is a whole object without its size, from a server that ignores ranges.
+    fn is_of_unknown_size(&self, response: &HttpResponse) -> bool {
+        let is_whole = response.status().as_u16() == 200 && self.start == 0;
+        self.opening && is_whole && !response.headers().contains_key("content-length")
+    }
+
+    /// Receives an object of unknown size, and adds its size to the response's head. If the object is too large,
+    /// the head stays as it is, and the body is discarded.
+    async fn receive(&self, response: HttpResponse) -> Result<HttpResponse, HttpError> {
+        let most = MAX_WHOLE_BYTES.max(self.end);
+        let (mut head, mut body) = response.into_parts();
+        let mut bytes: Vec<u8> = Vec::new();
+        while let Some(frame) = body.frame().await {
+            // Other frames have further headers.
+            let Ok(piece) = frame?.into_data() else { continue };
+            let received = bytes.len() as u64 + piece.len() as u64;
+            if received > most {
+                return Ok(HttpResponse::from_parts(head, Bytes::new().into()));
+            }
+            bytes.extend_from_slice(&piece);
+            self.note(|seen| seen.received = received);
+        }
+        head.headers.insert("content-length", HeaderValue::from(bytes.len()));
+        Ok(HttpResponse::from_parts(head, bytes.into()))
+    }
+
     /// Records a response's head, and repairs headers because of which `object_store` would reject the
     /// response unnecessarily.
     fn look(&self, response: &mut HttpResponse, latency: Duration) {
@@ -78,7 +112,11 @@ impl Exchange {
             headers.get(name).and_then(|value| value.to_str().ok()).map(|value| value.trim().to_owned())
         };
         let length: Option<u64> = text(headers, "content-length").and_then(|length| length.parse().ok());
-        let range = text(headers, "content-range").as_deref().and_then(content_range);
+        let given_range = text(headers, "content-range");
+        let range = given_range.as_deref().and_then(content_range);
+        if let Some(encoding) = text(headers, "content-encoding").filter(|_| self.opening) {
+            drop(self.tally.encoding.set(encoding));
+        }
         let whole = length.filter(|size| status == 200 && self.start == 0 && *size > 0);
         let taken = whole.filter(|size| self.opening && *size <= MAX_WHOLE_BYTES.max(self.end));
         self.note(|seen| {
@@ -90,6 +128,7 @@ impl Exchange {
             seen.modified = text(headers, "last-modified");
             seen.region = text(headers, "x-amz-bucket-region");
             seen.range = range.filter(|_| status == 206);
+            seen.content_range = given_range;
             seen.length = length;
             seen.whole = whole;
         });
@@ -208,7 +247,11 @@ impl HttpService for Wire {
             exchange.tally.counters.requests.fetch_add(1, Ordering::Relaxed);
             let started = Instant::now();
             let mut response = self.0.execute(request).await?;
-            exchange.look(&mut response, started.elapsed());
+            let latency = started.elapsed();
+            if exchange.is_of_unknown_size(&response) {
+                response = exchange.receive(response).await?;
+            }
+            exchange.look(&mut response, latency);
             Ok(response)
         })
     }

@@ -112,15 +112,56 @@ fn faults_that_stay() {
 
 #[test]
 fn whole_objects_instead_of_ranges() {
-    let bytes = pattern(5000);
-    let server = Server::new(bytes.clone(), |_| Answer::Whole);
-    let source = open(&server.url("x"), &options()).unwrap();
-    assert_eq!(source.size(), 5000);
-    assert_eq!(fetch_one(&source, 4000..5000).unwrap(), bytes[4000..]);
-    assert_eq!(server.log().len(), 1);
-    let server = Server::new(pattern(9 << 20), |_| Answer::Whole);
-    let error = open(&server.url("x"), &options()).unwrap_err().to_string();
-    assert!(error.contains("ignores ranges"), "{error}");
+    for answer in [Answer::Whole, Answer::Unsized] {
+        // Of different lengths, so that the second server's body arrives in many pieces.
+        for length in [5000, 8 << 20] {
+            let (bytes, script) = (pattern(length), answer.clone());
+            let server = Server::new(bytes.clone(), move |_| script.clone());
+            let source = open(&server.url("x"), &options()).unwrap();
+            assert_eq!(source.size(), length as u64, "{answer:?}");
+            let end = length as u64;
+            assert_eq!(fetch_one(&source, 4000..end).unwrap(), bytes[4000..], "{answer:?}");
+            assert_eq!(server.log().len(), 1, "{answer:?}");
+        }
+        let script = answer.clone();
+        let server = Server::new(pattern(9 << 20), move |_| script.clone());
+        let error = open(&server.url("x"), &options()).unwrap_err().to_string();
+        assert!(error.contains("ignores ranges"), "{answer:?}: {error}");
+        assert_eq!(server.log().len(), 1, "{answer:?}");
+    }
+}
+
+#[test]
+fn objects_that_are_sent_encoded() {
+    use Answer::*;
+    let encoded = "open: Unsupported cannot read parts of the object: expected its own bytes, got compressed ones \
+                   (Content-Encoding: deflate)";
+    check(&[Status(200, "content-encoding: deflate\r\n", "xyz")], &[], encoded);
+    let part = "content-encoding: deflate\r\ncontent-range: bytes 0-2/3\r\n";
+    check(&[Status(206, part, "xyz")], &[], encoded);
+    // The bytes are plain in spite of the header.
+    let plain: &'static str = "content-encoding: gzip\r\n";
+    let server = Server::new(Vec::new(), move |_| Status(200, plain, "xyz"));
+    assert_eq!(open(&server.url("x"), &options()).unwrap().size(), 3);
+}
+
+#[test]
+fn ranges_without_a_size_or_a_place() {
+    use Answer::*;
+    let no_size = Status(206, "content-range: bytes 0-2/*\r\n", "abc");
+    let expected = "open: Io cannot read the object: expected its size in the server's answer, got `Content-Range: \
+                    bytes 0-2/*`";
+    check(&[no_size], &[], expected);
+    let no_range = Status(206, "", "abc");
+    let message = "Io the server sent a part of the object without its range (status 206 without Content-Range); \
+                   repeated 2 times";
+    check(&[Right], std::slice::from_ref(&no_range), message);
+    check(&[no_range.clone()], &[no_range], &format!("open: {message}"));
+    let wrong = Status(206, "content-range: bytes x\r\n", "abc");
+    let expected = "open: Io the server sent an invalid range, `Content-Range: bytes x`; repeated 2 times";
+    check(&[wrong.clone()], &[wrong], expected);
+    let expected = "open: Io the server answered with bytes 1 to 1001 of 5000 instead of the requested ones";
+    check(&[WrongRange], &[WrongRange], expected);
 }
 
 #[test]

@@ -71,8 +71,8 @@ fn opens_and_fetches() {
 
 #[test]
 fn small_and_empty_objects() {
-    for (length, answer) in [(10, Answer::Right), (10, Answer::Whole), (0, Answer::Right), (0, Answer::Whole)]
-    {
+    let answers = [Answer::Right, Answer::Whole, Answer::Unsized];
+    for (length, answer) in answers.into_iter().flat_map(|answer| [(10, answer.clone()), (0, answer)]) {
         let bytes = pattern(length);
         let (script, label) = (answer.clone(), format!("{length} {answer:?}"));
         let server = Server::new(bytes.clone(), move |_| script.clone());

@@ -29,6 +29,8 @@ pub(super) enum Answer {
     ShortRange,
     /// 200 and the whole object.
     Whole,
+    /// 200 and the whole object without its length, up to the end of the connection.
+    Unsized,
     /// Another ETag, as if the object had been rewritten.
     Rewritten,
     /// Waits, then answers.
@@ -179,6 +181,11 @@ fn answer(shared: &Shared, request: &Request, stream: &mut TcpStream) -> Option<
         if let Some(value) = value {
             head.push_str(&format!("{name}: {value}\r\n"));
         }
+    }
+    if answer == Answer::Unsized {
+        write!(stream, "HTTP/1.1 200 X\r\nconnection: close\r\n{head}\r\n").ok()?;
+        stream.write_all(&shared.bytes).ok()?;
+        return None;
     }
     let (Some((start, end)), false) = (range, answer == Answer::Whole) else {
         write!(stream, "HTTP/1.1 200 X\r\ncontent-length: {size}\r\n{head}\r\n").ok()?;

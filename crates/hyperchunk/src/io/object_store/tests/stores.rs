@@ -51,6 +51,39 @@ fn other_stores() {
     }
 }
 
+/// Keys that `object_store` would shorten to another object's, or cannot express.
+#[test]
+fn keys_with_empty_parts() {
+    let server = Server::new(pattern(5000), |_| Answer::Right);
+    let mut options = options();
+    options.store.push(("endpoint".into(), format!("http://{}", server.address)));
+    options.store.push(("anonymous".into(), "true".into()));
+    for store in ["s3://bucket", "gs://bucket", "az://box", "abfss://box@a.dfs.core.windows.net"] {
+        let mut options = options.clone();
+        options.store.extend(store.starts_with("az").then(|| ("account".to_owned(), "a".to_owned())));
+        for key in ["/k", "//k", "a//k", "/a/k", "../k", "a/./k"] {
+            let url = format!("{store}/{key}");
+            let outcomes = [
+                open(&url, &options).map(drop),
+                crate::io::start_upload(&url, &options, true).map(drop),
+                crate::io::put(&url, &options, vec![1]),
+                crate::io::put_new(&url, &options, vec![1]).map(drop),
+                crate::io::delete(&url, &options),
+                crate::io::list(&url, &options).map(drop),
+            ];
+            for outcome in outcomes {
+                let error = outcome.unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::Unsupported, "{url}: {error}");
+                assert!(error.to_string().contains("without empty parts"), "{url}: {error}");
+            }
+        }
+        assert!(crate::io::list(&format!("{store}//"), &options).is_err());
+    }
+    assert!(server.log().is_empty(), "{:?}", server.log());
+    drop(open(&server.url("/k"), &self::options()).unwrap());
+    assert_eq!(server.log().pop().unwrap().path, "//k");
+}
+
 #[test]
 fn passwords_and_tokens_are_sent_and_not_shown() {
     let server = Server::new(pattern(5000), |request: &Request| match request.path.contains("denied") {
