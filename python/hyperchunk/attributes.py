@@ -39,6 +39,9 @@ class AttributeManager(MappingHDF5[AttributeValue]):
         self._opened = parent._opened
         self._owner = parent
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self._owner,)
+
     @property
     def _object(self) -> AnyObject:
         """The `_core` object of the owner, as of its last refresh."""

@@ -137,7 +137,11 @@ class Opened:
         if not found.elsewhere or isinstance(found, _core.Node):
             return self
         other = found.file
-        return Opened(other, self.recipe._replace(filename=str(other.path or self.filename)))
+        options = self.recipe.options
+        if options.get("index") not in (None, "auto", "beside", "never"):
+            # The index of one file.
+            options = {**options, "index": "auto"}
+        return Opened(other, self.recipe._replace(filename=other.path or self.filename, options=options))
 
     def portable(self) -> Recipe:
         """Returns a recipe with which another process can open the file."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from operator import methodcaller
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -64,6 +65,9 @@ class AsTypeView(AbstractView):
         super().__init__(dataset)
         self._plan = plan
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return methodcaller("astype", self._plan.dtype), (self._dataset,)
+
     @property
     def dtype(self) -> Dtype:
         """Dtype of the values that are read."""
@@ -109,6 +113,10 @@ class FieldsView(AbstractView):
                 raise ValueError(f"Field {name} does not appear in this type.")
         members = np.dtype([(name, prior[name]) for name in wanted])
         self._plan = values.plan_as(dataset._data.datatype.description, members)
+        self._arguments = (dataset, prior, names)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), self._arguments
 
     @property
     def dtype(self) -> Dtype:

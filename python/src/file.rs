@@ -15,6 +15,7 @@ use hyperchunk_cli::{Indexing, report_json};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyDict, PyList, PyString, PyTuple};
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -264,10 +265,10 @@ impl File {
         Object::new(found, false).map_err(|e| to_python(py, &e))
     }
 
-    /// Path of the file, if it has one.
+    /// Path or URL of the file, if it has one.
     #[getter]
-    fn path(&self) -> Option<PathBuf> {
-        self.0.path().map(Into::into)
+    fn path(&self) -> Option<OsString> {
+        self.0.path().map(|path| path.as_os_str().to_owned())
     }
 
     /// File offset of the superblock, which is the size of the user block.

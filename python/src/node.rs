@@ -144,17 +144,14 @@ impl Node {
         Self { file: self.file.clone(), id }
     }
 
-    /// Returns the link at a path, or None for the path of a group itself.
+    /// Returns the link at a path; None if it does not exist, or for the path of a group itself.
     fn link_at(&self, path: &[u8]) -> Result<Option<NewLink>> {
         let mut parts = path.split(|byte| *byte == b'/').filter(|part| !matches!(*part, b"" | b"."));
         let Some(name) = parts.next_back() else { return Ok(None) };
         let parts: Vec<&[u8]> = parts.collect();
         let start = if path.starts_with(b"/") { &b"/"[..] } else { b"" };
         match self.file.resolve(self.id, &[start, &parts.join(&b"/"[..])].concat())? {
-            Target::Here(group) => match self.file.find(group, name)? {
-                Some(link) => Ok(Some(link)),
-                None => Err(Error::new(ErrorKind::NotFound, format!("no link {}", Name::from(name)))),
-            },
+            Target::Here(group) => self.file.find(group, name),
             Target::Elsewhere { file, .. } => {
                 let message = format!("the path leads to another file, {file}");
                 Err(Error::new(ErrorKind::NotFound, message))
@@ -240,6 +237,11 @@ impl Node {
     fn attribute<'py>(&self, py: Python<'py>, name: &[u8]) -> PyResult<Option<Value<'py>>> {
         let found = self.run(py, |file, id| file.attribute(id, name))?;
         found.map(|attribute| value(py, attribute)).transpose()
+    }
+
+    /// Returns the address of the committed datatype that an attribute uses.
+    fn attribute_committed(&self, py: Python<'_>, name: &[u8]) -> PyResult<Option<u64>> {
+        self.run(py, |file, id| Ok(file.attribute(id, name)?.and_then(|attribute| attribute.committed)))
     }
 
     /// Returns all attributes.
@@ -341,7 +343,7 @@ impl Node {
         links.map(|(name, found)| Ok((names::decode(py, name.as_bytes())?, target(py, found)?))).collect()
     }
 
-    /// Returns the target of the link at a path; None for the path of a group itself.
+    /// Returns the target of the link at a path; None if it does not exist, or for the path of a group itself.
     fn link<'py>(&self, py: Python<'py>, path: &[u8]) -> PyResult<Option<Bound<'py, PyTuple>>> {
         let found = self.link_at(path).map_err(|e| to_python(py, &e))?;
         found.map(|found| target(py, &found)).transpose()
@@ -352,8 +354,11 @@ impl Node {
         if path.is_empty() {
             return Ok(false);
         }
+        if path.split(|byte| *byte == b'/').all(|name| matches!(name, b"" | b".")) {
+            return Ok(true);
+        }
         match self.link_at(path) {
-            Ok(_) => Ok(true),
+            Ok(link) => Ok(link.is_some()),
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Invalid) => Ok(false),
             Err(error) => Err(to_python(py, &error)),
         }

@@ -106,6 +106,11 @@ impl Object {
         found.map(|attribute| value(py, attribute)).transpose()
     }
 
+    /// Returns the address of the committed datatype that an attribute uses.
+    fn attribute_committed(&self, py: Python<'_>, name: &[u8]) -> PyResult<Option<u64>> {
+        self.run(py, |object| Ok(object.attribute(name)?.and_then(|attribute| attribute.committed)))
+    }
+
     /// Returns all attributes, in creation order if it is tracked, else by name; None for a value
     /// that cannot be read.
     fn attributes<'py>(&self, py: Python<'py>) -> PyResult<Vec<(Bound<'py, PyAny>, Option<Value<'py>>)>> {

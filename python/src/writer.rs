@@ -303,7 +303,7 @@ impl Writer {
     #[pyo3(signature = (address, path=None))]
     fn object(&self, py: Python<'_>, address: u64, path: Option<&Bound<'_, PyString>>) -> PyResult<Node> {
         let _ = path;
-        let found = Node::node_id(address).or_else(|| self.file.object_at(address));
+        let found = Node::node_id(address).or_else(|| self.file.edited_object(address));
         let id = found.ok_or_else(|| Error::invalid("no object is at this address"));
         id.and_then(|id| self.file.kind(id).map(|_| self.node(id))).map_err(|e| to_python(py, &e))
     }

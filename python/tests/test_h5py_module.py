@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import re
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from typing import Any
 
 import h5py
 import hyperchunk.h5py
+import numpy as np
 import pytest
 
 FOLDER = Path(__file__).resolve().parent / "h5py_module"
@@ -274,3 +276,50 @@ def test_missing_attribute_of_a_known_object(tmp_path: Path, monkeypatch: pytest
         monkeypatch.setattr(hyperchunk.attributes.AttributeManager, "_object", Without())
         with pytest.raises(KeyError, match="object /g/x, file"):
             data.attrs["none"]
+
+
+def test_links_are_looked_for_in_every_mode(tmp_path: Path) -> None:
+    path = tmp_path / "a.h5"
+    with hyperchunk.h5py.File(path, "w") as file:
+        file["g/x"] = 1
+        file["soft"] = hyperchunk.h5py.SoftLink("/nowhere")
+    for mode in ("r", "r+", "a"):
+        for library in (h5py, hyperchunk.h5py):
+            with library.File(path, mode) as file:
+                links = file.id.links
+                found = [links.exists(name) for name in (b"g", b"none", b"soft", b"g/x", b"g/none", b"/", b".")]
+                assert found == [True, False, True, True, False, True, False], (library.__name__, mode)
+
+
+def test_arguments_that_mean_nothing_are_errors(tmp_path: Path) -> None:
+    path = tmp_path / "a.h5"
+    hyperchunk.h5py.File(path, "w").close()
+    with pytest.raises(ValueError, match="libver"):
+        hyperchunk.h5py.File(path, libver="zzz")
+    with pytest.raises(ValueError, match="User block"):
+        hyperchunk.h5py.File(path, userblock_size=512)
+    with pytest.raises(ValueError):
+        hyperchunk.h5py.h5z.filter_avail(99_999)
+    url = "https://localhost:1/a.h5"
+    for keys in (
+        {"aws_region": b"eu"},
+        {"aws_region": b"", "secret_id": b"", "secret_key": b"", "session_token": None},
+    ):
+        with pytest.raises(OSError, match="localhost"):
+            hyperchunk.h5py.File(url, driver="ros3", **keys)
+    with pytest.raises(NotImplementedError, match="s3://BUCKET/KEY"):
+        hyperchunk.h5py.File(url, driver="ros3", secret_id=b"a", secret_key=b"b")
+
+
+def test_views_are_pickled(tmp_path: Path) -> None:
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        file["x"] = np.array([(1, 2.5)], [("a", "i4"), ("b", "f8")])
+        file["n"] = [1, 2]
+        file["n"].attrs["unit"] = "m"
+    with hyperchunk.open(path) as file:
+        views = (file["n"].astype("f4"), file["x"].fields("a"), file["x"].fields(["b"]), file["n"].attrs)
+        astype, member, members, attrs = pickle.loads(pickle.dumps(views))
+        assert (astype.dtype, astype[...].tolist()) == (np.dtype("f4"), [1, 2])
+        assert (member[...].tolist(), members[...].tolist()) == ([1], [(2.5,)])
+        assert dict(attrs) == {"unit": "m"}

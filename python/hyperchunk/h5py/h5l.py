@@ -93,7 +93,7 @@ class LinkProxy:
     def exists(self, name: bytes, lapl: object = None) -> bool:
         """Returns whether a link exists, even if it is dangling."""
         if name in (b"/", b"."):
-            return True
+            return name == b"/"
         return self._hc._object.link(name) is not None
 
     def get_info(

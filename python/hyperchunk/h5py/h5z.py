@@ -22,6 +22,8 @@ SZIP_MAX_PIXELS_PER_BLOCK = 32
 
 def filter_avail(filter_code: int) -> bool:
     """Returns whether a filter is available."""
+    if not 0 <= filter_code <= FILTER_MAX:
+        raise ValueError(f"expected a number of a filter, 0 to {FILTER_MAX}, got {filter_code}")
     return bool(_core.knows_filter(filter_code))
 
 

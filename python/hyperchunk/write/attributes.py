@@ -89,6 +89,9 @@ class WritableAttributes(MutableNames, AttributeManager):
             self._node.set_attribute(raw, empty, None, b"", utf8=as_utf8, committed=committed, last=True)
             return
         array = elements.as_new(data, wanted)
+        if wanted is not None and array.dtype != wanted and elements.converts(array.dtype, wanted):
+            # As in h5py: NumPy converts the values of attributes that are created, HDF5 those that are modified.
+            array = array.astype(wanted)
         if description is None:
             description = datatypes.stored(array.dtype if wanted is None else wanted)
         found = elements.ready(writer, description, array)
@@ -121,7 +124,7 @@ class WritableAttributes(MutableNames, AttributeManager):
         ):
             raise TypeError(f"cannot change attribute {name!r}: expected strings, got {value!r:.100}")
         made = elements.ready(writer, description, array)
-        if int(np.prod(made.shape, dtype=np.int64)) != int(np.prod(shape, dtype=np.int64)):
+        if made.shape != tuple(shape) and not (int(np.prod(made.shape)) == int(np.prod(shape)) == 1):
             raise TypeError(f"Shape of data is incompatible with existing attribute (new {made.shape}, old {shape})")
         stored = elements.stored_bytes(made, description)
         raw = encode(name)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 
 from hyperchunk import _core
@@ -64,6 +66,11 @@ class _Copier:
         #: Links of groups as they were before the copy.
         self.listed: dict[tuple[str, int], list[tuple[str, Description]]] = {}
 
+    @cached_property
+    def copied_addresses(self) -> set[object]:
+        """Addresses of the members of the listed groups."""
+        return {link[1] for links in self.listed.values() for _, link in links if link[0] == _HARD}
+
     def list_members(self, source: HLObject, depth: int) -> None:
         """Lists a group and the groups below it: `depth` levels, or all."""
         key = source._identity()
@@ -87,7 +94,7 @@ class _Copier:
             members = self.listed[key] if key in self.listed else source._object.links()
             node = parent.create_group(name, source.track_order)
         elif isinstance(source, Dataset):
-            node = self.dataset(source, parent, name)
+            node = self.dataset(source, parent, name, self.committed(source, parent, source._data.committed))
         elif isinstance(source, Datatype):
             node = parent.commit_datatype(name, source._object.datatype())
         else:
@@ -125,7 +132,24 @@ class _Copier:
         """True if references stay valid in the copy."""
         return source._opened is self.opened
 
-    def dataset(self, source: Dataset, parent: _core.Node, name: bytes) -> _core.Node:
+    def committed(self, source: HLObject, parent: _core.Node, address: int | None) -> _core.Node | None:
+        """Returns the committed datatype of the copy: the same one, or a copy of it if that is copied, too, or belongs
+        to another file. A copy that no copied group links has no name.
+        """
+        if address is None:
+            return None
+        if self.stays(source):
+            node = self.writer.object(address)
+            if node.address not in self.copied_addresses:
+                return node
+            address = node.address
+        key = source._opened.filename, address
+        if key not in self.made:
+            datatype = source._opened.need().object(address).datatype()
+            self.made[key] = parent.commit_datatype(b"", datatype)
+        return self.made[key]
+
+    def dataset(self, source: Dataset, parent: _core.Node, name: bytes, committed: _core.Node | None) -> _core.Node:
         data = source._data
         description = data.datatype.description
         shape = source.shape
@@ -134,12 +158,12 @@ class _Copier:
             bounds = None if source.maxshape in (None, shape) else list(source.maxshape or ())
             mappings = [(_parts(file), _parts(path), there, here) for file, path, here, there in data.mappings()]
             return creation.virtual(
-                parent, name, datatype=data.datatype, committed=None, shape=list(shape or ()), max_shape=bounds,
+                parent, name, datatype=data.datatype, committed=committed, shape=list(shape or ()), max_shape=bounds,
                 mappings=mappings, fill=data.fill, track_order=source.track_order,
             )  # fmt: skip
         if data.external:
             options = {"external": data.external, "track_order": source.track_order}
-        node = creation.create(self.writer, parent, name, description, None, source.dtype, shape, options)
+        node = creation.create(self.writer, parent, name, description, committed, source.dtype, shape, options)
         if shape is None or data.external or 0 in shape:
             return node
         made = WritableDataset(self.opened, node, None)
@@ -188,7 +212,8 @@ class _Copier:
                 stored = elements.stored_bytes(ready, description)
             extent = None if shape is None else list(shape)
             raw = encode(name)
-            node.set_attribute(raw, datatype, extent, stored, utf8=not raw.isascii())
+            committed = self.committed(source, node, source._object.attribute_committed(raw))
+            node.set_attribute(raw, datatype, extent, stored, utf8=not raw.isascii(), committed=committed)
 
 
 def _boxed(source: Dataset) -> Array:

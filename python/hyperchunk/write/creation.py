@@ -172,6 +172,8 @@ def virtual(parent: _core.Node, name: bytes, **options: object) -> _core.Node:
 def _bounds(shape: Shape | None, maxshape: MaxShape) -> tuple[int | None, ...] | None:
     if maxshape is None or maxshape is False:
         return None
+    if shape == () and maxshape == ():
+        return None
     if not shape:
         raise TypeError("Scalar/empty datasets don't support extensible dimensions")
     if maxshape is True:
@@ -262,7 +264,8 @@ def fill(writer: _core.Writer, description: Description, shown: Dtype, value: ob
     if shown.names is not None and not isinstance(value, tuple) and np.asarray(value).dtype.names is None:
         raise ValueError(f"cannot make a fill value of type {shown} of {value!r}: expected a tuple of its members")
     try:
-        array = elements.as_array(value, shown)
+        # As HDF5 converts it: NumPy's conversion of a scalar wraps around.
+        array = elements.as_array(np.asarray(value) if isinstance(value, np.generic) else value, shown)
     except ValueError as error:
         raise also(InvalidError(f"cannot make a fill value of type {shown} of {value!r}: {error}"), TypeError) from None
     inner = shown.subdtype[1] if shown.subdtype is not None else ()

@@ -85,15 +85,19 @@ def enum(dtype: Dtype, values: dict[str | bytes, int]) -> Description:
 
 
 def _compound(dtype: Dtype) -> Description:
-    """Returns a compound with NumPy's offsets; heap-allocated members have another size in files, which shifts the
-    following ones.
+    """Returns a compound with NumPy's offsets. Members that are larger for libhdf5 shift the following ones, in memory
+    unless there is space for them, and in files.
     """
     assert dtype.names is not None
     assert dtype.fields is not None
-    found, grown = {}, 0
+    found, end, grown = {}, 0, 0
     for name in sorted(dtype.names, key=lambda name: dtype.fields[name][1]):  # type: ignore[index]
         member, offset = dtype.fields[name][:2]
         description = stored(member)
+        in_memory: int = dtypes.in_memory(description)[1]
+        offset = max(offset, end)
         found[name] = (name.encode("utf-8", "surrogateescape"), offset + grown, description)
-        grown += description[1] - member.itemsize
-    return ("compound", dtype.itemsize + grown, tuple(found[name] for name in dtype.names))
+        grown += description[1] - in_memory
+        if end or in_memory > member.itemsize:
+            end = offset + in_memory
+    return ("compound", max(dtype.itemsize, end) + grown, tuple(found[name] for name in dtype.names))

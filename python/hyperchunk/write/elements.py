@@ -70,6 +70,12 @@ def as_new(value: object, dtype: Dtype | None) -> Array:
     """Returns the array for a new dataset or attribute; `dtype` is the requested one."""
     if isinstance(value, np.ndarray) and value.dtype.kind not in "OU":
         return value
+    if dtype is not None and dtype.kind in "biufc" and not isinstance(value, np.ndarray):
+        # A requested type is not guessed. Arrays of other libraries are converted if nothing is lost.
+        if isinstance(value, np.generic) or not (hasattr(value, "dtype") or hasattr(value, "__array__")):
+            return as_array(value, dtype)
+        array = np.asarray(value)
+        return array.astype(dtype) if converts(array.dtype, dtype) else array
     if dtype is not None and dtype.metadata is not None and dtype.kind == "O":
         return as_array(value, dtype)
     guessed = guess(value)
@@ -111,6 +117,9 @@ def as_array(value: object, dtype: Dtype) -> Array:
         if isinstance(value, np.bytes_) and base.kind == "S":
             # The conversion of one length to another, as HDF5 has it, ends at a zero byte.
             return np.asarray(value, base)
+        if isinstance(value, np.generic) and converts(value.dtype, base):
+            # As in h5py: NumPy converts scalars, HDF5 arrays.
+            return np.asarray(value, base)
         # NumPy's scalars become text, as Python's numbers do; arrays of numbers do not.
         if isinstance(value, np.ndarray) or base.kind != "S" or array.dtype.kind in "SV":
             return array
@@ -122,6 +131,13 @@ def as_array(value: object, dtype: Dtype) -> Array:
         # NumPy would give each member the value, also text and sequences.
         raise TypeError(f"expected a tuple of {len(base.names or ())} values, got {type(value).__name__}")
     return np.asarray(value, dtype=base)
+
+
+def converts(dtype: Dtype, wanted: Dtype) -> bool:
+    """Returns whether NumPy converts values to another dtype without leaving out a part of them."""
+    if wanted.kind not in "biufc" or dtype.kind not in "biufcS":
+        return False
+    return dtype.kind != "c" or wanted.kind == "c"
 
 
 def _fixed(value: object, dtype: Dtype, encoding: str | None = None) -> Array:
@@ -144,6 +160,10 @@ def to_object_array(value: object, dtype: Dtype) -> Array:
 
 def _to_sequence_array(value: object, dtype: Dtype, element: Dtype) -> Array:
     """Returns an array of sequences: rows of a numeric array, or items of nested lists."""
+    if isinstance(value, np.ndarray) and value.ndim == 1 and element.kind == "O":
+        is_row = not any(item is None or isinstance(item, list | tuple | np.ndarray) for item in value)
+        if is_row:
+            return to_object_array(value, dtype)
     if not (isinstance(value, np.ndarray) and value.dtype.kind == "O"):
         try:
             plain = np.asarray(value, dtype=element)
@@ -287,11 +307,9 @@ def _ascii_strings(writer: _core.Writer, array: Array) -> Array:
 
 
 def _text(value: object) -> bytes:
-    if value is None or (isinstance(value, int | float) and value == 0):
-        # An unset element of an object array.
-        return b""
     if not isinstance(value, str | bytes):
-        raise TypeError(f"cannot write text: expected str or bytes, got {type(value).__name__}; convert it with str()")
+        advice = "use '' for an empty text" if value is None else "convert it with str()"
+        raise TypeError(f"cannot write text: expected str or bytes, got {type(value).__name__}; {advice}")
     text: bytes = value if isinstance(value, bytes) else value.encode("utf-8", "surrogateescape")
     if b"\0" in text:
         raise ValueError("VLEN strings do not support embedded NULLs")
@@ -306,8 +324,8 @@ def _sequences(writer: _core.Writer, array: Array, element: Description) -> Arra
     shown = dtypes.to_dtype(element)
     rows = []
     for value in array.flat:
-        missing = value is None or (isinstance(value, int) and value == 0)
-        rows.append(np.empty(0, _base(shown)) if missing else as_array(value, shown))
+        # An unset element of an array of objects is an empty sequence.
+        rows.append(np.empty(0, _base(shown)) if value is None else as_array(value, shown))
     counts = [len(row) if row.ndim else 0 for row in rows]
     if any(row.ndim == 0 for row in rows):
         raise TypeError("expected a sequence for a variable-length element")
@@ -334,7 +352,7 @@ def _references(writer: _core.Writer, array: Array, target: Description) -> Arra
     size = target[1]
     raw = bytearray()
     for value in array.flat:
-        if value is None or (isinstance(value, int) and value == 0):
+        if value is None:
             raw += bytes(size)
             continue
         if not isinstance(value, Reference):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -113,5 +114,27 @@ def test_beside_is_not_above(tmp_path: Path) -> None:
         else:
             with pytest.raises(InvalidError, match="outside this file's folder"):
                 file["in"][...]
+    server.shutdown()
+    server.server_close()
+
+
+def test_objects_of_other_files_are_pickled_as_their_urls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["link"] = h5py.ExternalLink("b.h5", "/x")
+    with h5py.File(tmp_path / "b.h5", "w") as file:
+        file["x"] = [7, 8, 9]
+    server = serve({f"/d/{name}": (tmp_path / name).read_bytes() for name in ("a.h5", "b.h5")})
+    url = f"http://127.0.0.1:{server.server_port}/d"
+    # A local file at the path that is left of a URL without one of its slashes.
+    decoy = tmp_path / "decoy" / f"http:/127.0.0.1:{server.server_port}/d"
+    decoy.mkdir(parents=True)
+    with h5py.File(decoy / "b.h5", "w") as file:
+        file["x"] = [666]
+    monkeypatch.chdir(tmp_path / "decoy")
+    with hyperchunk.open(f"{url}/a.h5") as opened:
+        found = opened["link"]
+        assert found.file.filename == f"{url}/b.h5"
+        for copy in (pickle.loads(pickle.dumps(found)), pickle.loads(pickle.dumps(found.file))["x"]):
+            assert copy[...].tolist() == [7, 8, 9]
     server.shutdown()
     server.server_close()

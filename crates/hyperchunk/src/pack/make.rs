@@ -40,6 +40,10 @@ pub struct CreatedObjects {
     pub(super) lost: AtomicU64,
     /// Addresses of the first [`MAX_LOST_TARGETS`] objects to which these references pointed.
     lost_targets: Mutex<BTreeSet<u64>>,
+    /// True if committed datatypes that are used, but not among the items, are created, too.
+    pub(super) copies_types: bool,
+    /// These datatypes, by input and address in it.
+    unlinked_types: Mutex<HashMap<(usize, u64), NodeId>>,
 }
 
 impl CreatedObjects {
@@ -52,6 +56,8 @@ impl CreatedObjects {
             outside: Outside::Undefined,
             lost: AtomicU64::new(0),
             lost_targets: Mutex::default(),
+            copies_types: false,
+            unlinked_types: Mutex::default(),
         }
     }
 
@@ -90,6 +96,36 @@ impl CreatedObjects {
             return Ok(Some(0));
         }
         Ok(found)
+    }
+
+    /// Returns the address in the new file of the committed datatype that a dataset or an attribute of an item
+    /// uses. If it is no item, it is created without a link, as libhdf5 does; one that cannot be read is left out,
+    /// since its users have the datatype, too.
+    fn committed(
+        &self,
+        packing: &PackPlan,
+        writer: &Writer,
+        item: &Item,
+        old: Option<u64>,
+    ) -> Result<Option<u64>> {
+        let Some(old) = old else { return Ok(None) };
+        let found = self.object_address(packing, writer, item.input, old)?;
+        if found.is_some() || !self.copies_types {
+            return Ok(found);
+        }
+        let file = item.object.file();
+        let Ok(datatype) = file.object(old).and_then(|object| object.datatype()) else { return Ok(None) };
+        let mut types = self.unlinked_types.lock().unwrap_or_else(PoisonError::into_inner);
+        let node = match types.get(&(item.input, old)) {
+            Some(node) => *node,
+            None => {
+                let datatype = Translation::new(&datatype, file.superblock().sizes)?.datatype;
+                let node = writer.commit_datatype(NodeId::ROOT, b"", datatype)?;
+                types.insert((item.input, old), node);
+                node
+            }
+        };
+        writer.address(node).map(Some)
     }
 
     /// Returns the address in the new file of the object that has address `old` in a source; `None` if it is
@@ -225,10 +261,7 @@ pub fn make_dataset(
     if !same_layout {
         fill = FillValue { allocation: AllocationTime::Default, ..fill };
     }
-    let committed = match dataset.committed() {
-        Some(old) => made.object_address(packing, writer, item.input, old)?,
-        None => None,
-    };
+    let committed = made.committed(packing, writer, item, dataset.committed())?;
     let mut options = DatasetOptions::new(plan.translation.datatype.clone(), plan.dataspace.clone())
         .with_layout(plan.layout.clone())
         .with_pipeline(plan.pipeline.clone());
@@ -321,10 +354,7 @@ pub fn attribute(
     Ok(Attribute {
         data: translation.run(&old.data, &ends).map_err(named)?,
         datatype: translation.datatype,
-        committed: match old.committed {
-            Some(old) => made.object_address(packing, writer, item.input, old)?,
-            None => None,
-        },
+        committed: made.committed(packing, writer, item, old.committed)?,
         ..old.clone()
     })
 }

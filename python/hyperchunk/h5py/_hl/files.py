@@ -15,6 +15,7 @@ from hyperchunk.h5py._hl.group import Group
 from hyperchunk.h5py._objects import ObjectID
 from hyperchunk.h5py.h5 import get_config
 from hyperchunk.typing import FileName
+from hyperchunk.write.file import release
 
 mpi = ros3 = direct_vfd = False
 hdf5_version = (2, 0, 0)
@@ -111,6 +112,9 @@ class File(Group):
             raise ValueError("Invalid mode; must be one of r, r+, w, w-, x, a")
         if userblock_size is not None and not isinstance(userblock_size, int):
             raise ValueError(f"User block size must be an integer, got {userblock_size!r}")
+        if userblock_size is not None and mode in ("r", "r+"):
+            raise ValueError("User block may only be specified when creating a file")
+        releases = None if libver is None else _releases(libver)
         new = mode in ("w", "w-", "x", "a")
         if fs_strategy is not None and (not new or (mode == "a" and _exists(name))):
             raise ValueError("Unable to set file space strategy of an existing file")
@@ -162,8 +166,8 @@ class File(Group):
         if fs_strategy is not None:
             settings["strategy"] = (_STRATEGIES[fs_strategy], fs_persist, fs_threshold)
             settings |= {"page": fs_page_size} if fs_page_size else {}
-        if libver is not None:
-            settings["libver_names"] = _releases(libver)
+        if releases is not None:
+            settings["libver_names"] = releases
         if locking is not None:
             settings["locking_option"] = locking
         if locking is not None and (not isinstance(locking, str) or locking != "best-effort"):
@@ -261,11 +265,17 @@ class File(Group):
 
 def _releases(libver: Any) -> tuple[str, str]:
     low, high = (libver, "latest") if isinstance(libver, str) else libver
+    for name in (low, high):
+        release(name)
     return tuple("v200" if name == "latest" else name for name in (low, high))  # type: ignore[return-value]
 
 
 def _exists(name: Any) -> bool:
     return not _files.is_fileobj(name) and Path(os.fsdecode(name)).exists()
+
+
+#: Options of the driver ros3, and those of object stores.
+_ROS3_OPTIONS = (("aws_region", "region"), ("secret_id", "key"), ("secret_key", "secret"), ("session_token", "token"))
 
 
 def _of_driver(name: Any, driver: str | None, mode: str, kwds: dict[str, Any]) -> dict[str, Any]:
@@ -289,16 +299,16 @@ def _of_driver(name: Any, driver: str | None, mode: str, kwds: dict[str, Any]) -
         if mode != "r":
             options["backing_store"] = backs
     elif driver == "ros3":
-        store = {
-            ours: os.fsdecode(kwds.pop(theirs))
-            for theirs, ours in (
-                ("aws_region", "region"),
-                ("secret_id", "key"),
-                ("secret_key", "secret"),
-                ("session_token", "token"),
-            )
-            if kwds.get(theirs)
-        }
+        given = {ours: os.fsdecode(kwds.pop(theirs, None) or "") for theirs, ours in _ROS3_OPTIONS}
+        store = {setting: value for setting, value in given.items() if value}
+        if not str(name).startswith("s3:"):
+            # Without keys, requests are not signed, and a region has no meaning.
+            store.pop("region", None)
+            if store:
+                raise UnsupportedError(
+                    f"cannot sign requests to {name}: expected an s3:// URL with secret_id and secret_key; use "
+                    "s3://BUCKET/KEY"
+                )
         options["storage_options"] = store or None
     if kwds:
         unknown = next(iter(kwds))

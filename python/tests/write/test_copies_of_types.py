@@ -1,0 +1,101 @@
+"""Copies of objects with committed datatypes: they keep the datatype, as h5py's copies do."""
+
+import subprocess
+from pathlib import Path
+
+import h5py
+import hyperchunk
+import numpy as np
+import pytest
+from fresh import HYPERCHUNK
+
+PAIR = np.dtype([("a", "i4"), ("b", "f8")])
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    path = tmp_path / "source.h5"
+    with h5py.File(path, "w") as file:
+        file["types/pair"] = PAIR
+        file["types/text"] = h5py.string_dtype()
+        pair, text = file["types/pair"], file["types/text"]
+        for name in ("g/one", "g/two"):
+            dataset = file.create_dataset(name, (3,), pair, chunks=(2,))
+            dataset[...] = np.array([(1, 2), (3, 4), (5, 6)], PAIR)
+            dataset.attrs.create("range", np.array((7, 8), PAIR), dtype=pair)
+        file.create_dataset("g/words", data=["a", "b"], dtype=text)
+        file["g"].attrs.create("of", "x", dtype=text)
+        file["g/plain"] = [1, 2]
+    return path
+
+
+def described(path: Path, name: str) -> dict[str, object]:
+    """Returns which types of a copy are committed, the names of these types, and which objects share one."""
+    found: dict[str, object] = {}
+    addresses: dict[int, str] = {}
+
+    def kind(one: str, committed: h5py.h5t.TypeID) -> None:
+        if not committed.committed():
+            found[one] = None
+            return
+        address = h5py.h5o.get_info(committed).addr
+        found[one] = (h5py.h5i.get_name(committed), addresses.setdefault(address, one))
+
+    with h5py.File(path) as file:
+        top = file[name]
+        objects = {"": top}
+        if isinstance(top, h5py.Group):
+            top.visititems(objects.__setitem__)
+        for one, thing in sorted(objects.items()):
+            if isinstance(thing, h5py.Dataset):
+                kind(one, thing.id.get_type())
+                found[f"{one} values"] = thing[...].tolist()
+            for attribute in thing.attrs:
+                kind(f"{one}@{attribute}", h5py.h5a.open(thing.id, attribute.encode()).get_type())
+    return found
+
+
+@pytest.mark.parametrize("name", ["g/one", "g", "/", "types"])
+@pytest.mark.parametrize("where", ["same", "other", "new"])
+@pytest.mark.parametrize("how", ["python", "command"])
+def test_copies_keep_committed_types(source: Path, tmp_path: Path, name: str, where: str, how: str) -> None:
+    targets = []
+    for who in ("h5py", "own"):
+        target = tmp_path / f"{who}.h5"
+        if where == "same":
+            target.write_bytes(source.read_bytes())
+        elif where == "other":
+            with h5py.File(target, "w") as file:
+                file["there"] = [1]
+        targets.append(target)
+    stock, own = targets
+    with h5py.File(source) as other, h5py.File(stock, "a") as file:
+        from_file = file if where == "same" else other
+        file.copy(from_file[name], "copy")
+    if how == "python":
+        with hyperchunk.open(source) as file, hyperchunk.open(own, "a") as into:
+            into.copy((into if where == "same" else file)[name], "copy")
+    else:
+        read = own if where == "same" else source
+        words = [str(HYPERCHUNK), "cp", f"{read}:/{name.strip('/')}", f"{own}:/copy"]
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+    expected, found = described(stock, "copy"), described(own, "copy")
+    if where == "same" and name != "/":
+        # libhdf5 makes copies of the datatypes, without names; here copies have the same datatypes.
+        names = {one: kind[0] for one, kind in found.items() if isinstance(kind, tuple)}
+        assert set(names.values()) <= {b"/types/pair", b"/types/text"}
+        expected = {one: (names[one], kind[1]) if isinstance(kind, tuple) else kind for one, kind in expected.items()}
+    assert found == expected
+    with hyperchunk.open(own) as file:
+        assert "copy" in file
+
+
+def test_a_second_copy_uses_the_same_types_in_the_same_file(source: Path) -> None:
+    with hyperchunk.open(source, "r+") as file:
+        file.copy("g/one", "first")
+        file.copy("first", "second")
+    with h5py.File(source) as file:
+        types = [file[name].id.get_type() for name in ("g/one", "first", "second")]
+        assert len({h5py.h5o.get_info(one).addr for one in types}) == 1
+        assert h5py.h5i.get_name(types[0]) == b"/types/pair"
