@@ -118,6 +118,7 @@ class Lib:
         self._network: Any = None
         self._seed: int | None = None
         self._no_clock: str | None = None
+        self._is_legacy = False
 
     def _name(self, name: str | bytes) -> str:
         text = name.decode() if isinstance(name, bytes) else name
@@ -202,6 +203,24 @@ class Lib:
         if self._no_clock is not None:
             raise RuntimeError(f"lib.clock: {self._no_clock}")
         return time.time()
+
+    def _check_result(self, result: Any) -> None:
+        """Fails if ``dynamic_dataset`` returned something: its outputs are what it writes to them.
+
+        The body of a generator or a coroutine has not run at all. Functions of HDF5-UDF may return anything, as before.
+        """
+        if result is None or self._is_legacy:
+            return
+        kind = type(result).__name__
+        reasons = {
+            "generator": "remove `yield`, with which a call computes nothing",
+            "coroutine": "remove `async`, with which a call computes nothing",
+            "async_generator": "remove `async` and `yield`, with which a call computes nothing",
+        }
+        if kind == "coroutine":
+            result.close()
+        advice = reasons.get(kind, 'write the values to the output, as in lib.array("NDVI")[...] = values')
+        raise TypeError(f"dynamic_dataset returned a value of the type {kind}: expected None; {advice}")
 
     @staticmethod
     def _fork() -> int:

@@ -35,6 +35,7 @@ pub(crate) fn serve(lib: Bound<'_, PyAny>) -> i32 {
                 entry: None,
                 flush: Vec::new(),
                 has_seed: setup.seed.is_some(),
+                memory: setup.memory,
                 partial: setup.partial,
                 // Seeding takes longer than many functions, so it is done only if the source
                 // mentions random numbers.
@@ -102,6 +103,8 @@ struct PythonRuntime {
     entry: Option<Py<PyAny>>,
     flush: Vec<Py<PyAny>>,
     has_seed: bool,
+    /// Limit of memory in bytes.
+    memory: u64,
     reseeds: bool,
     partial: bool,
 }
@@ -122,7 +125,11 @@ impl Runtime for PythonRuntime {
         }
         Python::attach(|py| {
             let told = (seed, self.has_seed);
-            self.lib.bind(py).call_method1("_set_seed", told).map(drop).map_err(|e| failed(py, &e))
+            self.lib
+                .bind(py)
+                .call_method1("_set_seed", told)
+                .map(drop)
+                .map_err(|e| failed(py, &e, self.memory))
         })
     }
 
@@ -138,13 +145,14 @@ impl PythonRuntime {
         if self.partial {
             worker::end_lacking_modules();
         }
-        failed(py, error)
+        failed(py, error, self.memory)
     }
 
     fn load_source(&mut self, py: Python<'_>, setup: &Setup, compiled: Option<Vec<u8>>) -> PyResult<()> {
         let lib = self.lib.bind(py);
         lib.setattr("_file_path", &setup.file_path)?;
         lib.setattr("_no_clock", &setup.no_clock)?;
+        lib.setattr("_is_legacy", compiled.is_some())?;
         let globals = PyDict::new(py);
         globals.set_item("__name__", "udf")?;
         globals.set_item("lib", lib)?;
@@ -194,7 +202,11 @@ impl PythonRuntime {
         for flush in &self.flush {
             flush.bind(py).call0()?;
         }
-        outcome.map(drop)
+        let result = outcome?;
+        if !result.is_none() {
+            lib.call_method1("_check_result", (result,))?;
+        }
+        Ok(())
     }
 }
 
@@ -249,8 +261,8 @@ fn describe<'py>(py: Python<'py>, datatype: &Datatype) -> PyResult<Bound<'py, Py
 }
 
 /// Formats `ValueError: text (udf.py, line 7)`: the line is the last one in the function's own
-/// source.
-fn failed(py: Python<'_>, error: &PyErr) -> Error {
+/// source. `memory` is the limit of memory in bytes.
+fn failed(py: Python<'_>, error: &PyErr, memory: u64) -> Error {
     let mut line = None;
     let mut frame = error.traceback(py).map(Bound::into_any);
     while let Some(current) = frame {
@@ -263,6 +275,12 @@ fn failed(py: Python<'_>, error: &PyErr) -> Error {
         frame = current.getattr("tb_next").ok().filter(|n| !n.is_none());
     }
     let place = line.map(|n| format!(" (udf.py, line {n})")).unwrap_or_default();
+    if error.is_instance_of::<pyo3::exceptions::PyMemoryError>(py) {
+        let (text, limit) = (error.to_string(), memory >> 20);
+        let text = text.trim_end_matches([':', ' ']);
+        let message = format!("{text}{place}; the limit is {limit} MiB (`memory` of its profile)");
+        return Error::new(ErrorKind::Failed, message);
+    }
     let hint = if error.is_instance_of::<pyo3::exceptions::PyPermissionError>(py) {
         "; functions have no access to files that their profile does not grant"
     } else if error.is_instance_of::<pyo3::exceptions::PyImportError>(py) {

@@ -355,3 +355,44 @@ def test_get_says_that_it_rounds(command: Any, tmp_path: Path) -> None:
         assert done.returncode == 0, done.stderr
         assert ("rounded to 64" in done.stderr) is rounds, done.stderr
     assert np.load(tmp_path / "wide.npy")["x"].tolist() == [1 / 3]
+
+
+def test_get_of_references_has_its_own_advice(command: Any, tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["x"] = np.arange(3)
+        file.create_dataset("refs", data=[file["x"].ref], dtype=h5py.ref_dtype)
+    done = command("get", tmp_path / "a.h5", "refs", "-o", tmp_path / "refs.npy")
+    assert done.returncode == 1
+    assert "`hyperchunk dump` prints their paths" in done.stderr
+    assert "keeps them" not in done.stderr
+
+
+def test_a_part_of_a_null_dataset_is_empty(command: Any, tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["null"] = h5py.Empty("f4")
+    done = command("dump", "-s", "...", f"{tmp_path}/a.h5:/null")
+    assert (done.returncode, done.stderr) == (0, "")
+    done = command("dump", "--json", "-s", "...", f"{tmp_path}/a.h5:/null")
+    assert json.loads(done.stdout)["objects"]["/null"]["value"] is None
+
+
+def test_a_folder_may_end_with_a_colon(command: Any, tmp_path: Path) -> None:
+    folder = tmp_path / "c:"
+    folder.mkdir()
+    with h5py.File(folder / "a.h5", "w") as file:
+        file["g/x"] = np.arange(3)
+    assert "int64" in command("ls", f"{folder}/a.h5:/g/x").stdout
+    assert command("cp", f"{folder}/a.h5:/g", f"{folder}/a.h5:/copy").returncode == 0
+    with h5py.File(folder / "a.h5") as file:
+        assert list(file["copy/x"]) == [0, 1, 2]
+
+
+def test_a_collection_is_named_as_such(command: Any, tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["x"] = np.arange(3)
+    done = command("collect", tmp_path / "a.h5", "-o", tmp_path / "all.hcx")
+    assert done.returncode == 1
+    assert "--concat 0" in done.stderr
+    assert command("collect", tmp_path / "a.h5", "-o", tmp_path / "all.hcx", "--concat", "0").returncode == 0
+    done = command("ls", tmp_path / "all.hcx")
+    assert (done.returncode, "got a collection" in done.stderr) == (1, True)

@@ -134,6 +134,8 @@ def test_existing_attribute_is_replaced_on_request(file: str, fails: Any) -> Non
         ("[1", None, "not a JSON array"),
         ('{"a": 1}', None, "expected a number, text or an array"),
         ("toolong", "string(3)", "7 bytes"),
+        ("[1, 18446744073709551615, -1]", None, "would lose digits as a double; `--type double` rounds it"),
+        ("36893488147419103233", None, "would lose digits as a double"),
     ],
 )
 def test_wrong_attribute_values(file: str, text: str, kind: str | None, why: str, fails: Any) -> None:
@@ -185,6 +187,8 @@ def test_groups_are_made(file: str, fails: Any) -> None:
     assert "/bands exists" in fails("mkdir", file, "/new", "/bands")
     assert "/bands/red exists" in fails("mkdir", "-p", file, "/bands/red")
     assert "not a group" in fails("mkdir", "-p", file, "/bands/red/x")
+    for path in ("", "/", "."):
+        assert "got that of the root group, which exists" in fails("mkdir", file, path)
     run("mkdir", "-p", file, "/x/y/z", "/bands")
     run("mkdir", file, "/x/y/w")
     with h5py.File(file) as read:

@@ -99,6 +99,13 @@ def test_the_command(scene: Any, command: Any, tmp_path: Path) -> None:
     assert "an expression computes one dataset" in done.stderr
 
 
+def test_an_expression_may_begin_with_a_minus(scene: Any, command: Any) -> None:
+    file = scene()
+    done = command("udf", "attach", file, "less", "--expression", "-NIR + Red")
+    assert done.returncode == 0, done.stderr
+    np.testing.assert_array_equal(read(file, "less"), read(file, "Red") - read(file, "NIR"))
+
+
 STORED = {
     "big-endian": lambda a: {"data": a.astype(a.dtype.newbyteorder(">"))},
     "chunked": lambda a: {"data": a, "chunks": (8, 9), "compression": "gzip"},

@@ -159,6 +159,25 @@ def test_inputs_that_became_smaller(tmp_path: Path, attach: Any) -> None:
         hyperchunk.udf.extend(file, "out")
 
 
+def test_it_does_not_grow_past_its_inputs(tmp_path: Path, attach: Any) -> None:
+    """Such a dataset could not be read any more."""
+    file = tmp_path / "a.h5"
+    a = series(file, 9, "a")
+    attach(file, "lua", elementwise("lua", "a[i]", inputs=["a"]), chunks="auto", maxshape="inputs")
+    with pytest.raises(
+        hyperchunk.exceptions.InvalidRecordError, match=r"its inputs reach to 9x6 only.*extend the inputs"
+    ):
+        hyperchunk.udf.extend(file, "out", (12, 6))
+    np.testing.assert_array_equal(both(file, "out"), a)
+    a = series(file, 3, "a")
+    assert hyperchunk.udf.extend(file, "out", (11, 6)) == (11, 6)
+    np.testing.assert_array_equal(both(file, "out"), a[:11])
+    with h5py.File(file, "a") as opened:
+        opened["a"].resize((8, 6))
+    with hyperchunk.open(file) as opened, pytest.raises(OSError, match="as large as it is now, needs float"):
+        opened["out"][...]
+
+
 def test_a_dataset_without_inputs_grows_to_a_shape(tmp_path: Path, attach: Any) -> None:
     file = tmp_path / "a.h5"
     h5py.File(file, "w").close()

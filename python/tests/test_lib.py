@@ -1,10 +1,12 @@
 """The object ``lib`` that functions use, in each language."""
 
+import re
 from typing import Any
 
 import numpy as np
 import pytest
 from fresh import failure, read
+from hyperchunk.exceptions import UdfSyntaxError
 from programs import LANGUAGES, TYPES
 
 A = np.arange(6, dtype="f4").reshape(2, 3)
@@ -327,3 +329,42 @@ def test_types_that_do_not_fit_are_errors_in_cpp(kind: str, cpp: str, fits: bool
         assert read(file, "out")[0] == 1
     else:
         assert "no dataset a has elements of the type of lib.getData<T>" in failure(file, "out")
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("def dynamic_dataset():\n    yield lib.getData('out')\n", "contains `yield`"),
+        ("async def dynamic_dataset():\n    lib.getData('out')[0] = 1\n", "is `async`"),
+    ],
+)
+def test_a_function_whose_call_computes_nothing_is_not_attached(text: str, why: str, scene: Any, attach: Any) -> None:
+    with pytest.raises(UdfSyntaxError, match=why):
+        attach(scene(a=A), "py", text, "out:4:double")
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (
+            "def one():\n    yield lib.getData('out')\n\ndef dynamic_dataset():\n    return one()\n",
+            "generator.*`yield`",
+        ),
+        (
+            "async def one():\n    lib.getData('out')\n\ndef dynamic_dataset():\n    return one()\n",
+            "coroutine.*`async`",
+        ),
+        ("def dynamic_dataset():\n    lib.getData('out')\n    return [1, 2, 3, 4]\n", "the type list: expected None"),
+    ],
+)
+def test_a_function_that_returns_its_values_fails(text: str, why: str, scene: Any, attach: Any) -> None:
+    """Its outputs would stay zeros."""
+    file = scene(a=A)
+    attach(file, "py", text, "out:4:double")
+    assert re.search(why, failure(file, "out"))
+
+
+def test_memory_that_is_not_there_is_named(scene: Any, attach: Any) -> None:
+    file = scene(a=A)
+    attach(file, "py", "def dynamic_dataset():\n    lib.getData('out')[0] = len(bytearray(2**50))\n", "out:1:double")
+    assert re.search(r"MemoryError .*the limit is \d+ MiB \(`memory` of its profile\)", failure(file, "out"))

@@ -130,3 +130,32 @@ def test_the_corpus_is_packed_and_verified(tmp_path: Path) -> None:
     with ThreadPoolExecutor(2) as pool:
         refused = [text for text in pool.map(packed, enumerate(files)) if text]
     assert len(refused) <= REFUSED, "\n".join(refused)
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["--filters", "deflate", "--chunks", "contiguous"], "only chunks have filters"),
+        (["--filter", "plain=deflate", "--chunks", "plain=contiguous"], "only chunks have filters"),
+        (["--filter", "words=deflate"], "variable length"),
+        (["--filter", "scalar=fast"], "it is a scalar"),
+        (["--chunks", "empty=auto"], "null dataspace"),
+    ],
+)
+def test_rules_that_cannot_apply_are_errors(source: Path, tmp_path: Path, words: list[str], why: str) -> None:
+    with h5py.File(source, "a") as file:
+        file["scalar"] = 1.5
+        file["empty"] = h5py.Empty("f4")
+    done = pack(source, tmp_path / "new.h5", *words)
+    assert (done.returncode, why in done.stderr) == (1, True), done.stderr
+    assert not (tmp_path / "new.h5").exists()
+
+
+def test_a_small_dataset_that_is_named_gets_its_filters(source: Path, tmp_path: Path) -> None:
+    with h5py.File(source, "a") as file:
+        file["small"] = np.arange(10)
+    done = pack(source, tmp_path / "new.h5", "--filter", "small=deflate", "--verify")
+    assert done.returncode == 0, done.stderr
+    with h5py.File(tmp_path / "new.h5") as file:
+        assert (file["small"].chunks, file["small"].compression) == ((10,), "gzip")
+    assert "snappy" in pack("--help").stdout

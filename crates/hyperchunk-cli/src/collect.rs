@@ -75,7 +75,16 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let (done, is_interrupted) = io::with_process_interrupt(|ask| collect(arguments, ask));
     match done {
         Err(_) if is_interrupted => Err(Status(INTERRUPTED, how_to_go_on(arguments)).into()),
-        done => done,
+        done => done.map_err(in_options),
+    }
+}
+
+/// Names the option as it is given to the command, rather than to the function.
+fn in_options(error: Box<dyn std::error::Error>) -> Box<dyn std::error::Error> {
+    let text = error.to_string();
+    match text.contains("concat=") {
+        true => text.replace("concat=0", "--concat 0").replace("concat=", "--concat").into(),
+        false => error,
     }
 }
 

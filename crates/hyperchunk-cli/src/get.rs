@@ -78,6 +78,14 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         }
         return to_hdf5(&dataset, &part, arguments, &output);
     }
+    if dataset.datatype().has_reference() {
+        let path = hyperchunk_udf::escape::escape(&path, 2000);
+        return Err(format!(
+            "cannot write {path} to an array: it has references to other objects, which would be missing there; \
+             `hyperchunk dump` prints their paths, `hyperchunk pack` copies a file with all of them"
+        )
+        .into());
+    }
     let element = Element::new(dataset.datatype()).map_err(|error| {
         format!(
             "{}; -o with a name that ends with .h5 keeps them, `hyperchunk dump` prints them",

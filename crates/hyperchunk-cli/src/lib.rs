@@ -248,6 +248,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> i32 {
     // Standard output is for data: programs of live datasets print to standard error.
     let _clean = hyperchunk_udf::host::keep_output_clean();
     hyperchunk_store::register();
+    hyperchunk_live::register_checks();
     hyperchunk_arrow::flight::enable();
     let before = hyperchunk::companion::set_warning(|text| print_message(&format!("warning: {text}")));
     let only_prints = match &arguments.command {

@@ -34,7 +34,7 @@ pub(crate) struct Arguments {
     /// Rechunk all datasets (auto: chunks of about a megabyte; contiguous: no chunks), or one: PATH=10x20.
     #[arg(long, value_name = "[PATH=]SHAPE", value_parser = chunks)]
     chunks: Vec<(Option<String>, Chunking)>,
-    /// Recompress all datasets: deflate (readable by every HDF5), fast, small, or none.
+    /// Recompress all datasets: deflate (readable by every HDF5), fast, small, snappy, none, or keep.
     #[arg(long, value_name = "PRESET", value_parser = filtering, default_value = "keep")]
     filters: Filtering,
     /// Recompress one dataset.
@@ -72,7 +72,8 @@ pub(crate) struct Arguments {
 
 const HELP: &str = "\
 Datasets whose chunks, filters and type do not change are copied as stored, without decoding. Live datasets
-always are: their programs are copied, and never run.
+always are: their programs are copied, and never run. They name their inputs by their paths: a note tells of each that
+has other inputs in OUT, and --verify fails for it.
 OUT appears when it is complete. An object that cannot be copied is an error that names it.
 With --in-place, FILE stays as it is until its packed form is complete, compared with it and on the disk. It keeps
 its permissions, owner and extended attributes where that is possible.

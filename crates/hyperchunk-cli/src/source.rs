@@ -1,6 +1,7 @@
 //! Options of the input file, and its opening.
 
 use clap::Args;
+use hyperchunk::collection::Collection;
 use hyperchunk::index::{IndexOption, IndexState};
 use hyperchunk::io::RemoteOptions;
 use hyperchunk::{Error, ErrorKind, File, Object, OpenOptions};
@@ -84,11 +85,25 @@ pub(crate) fn is_url(name: &str) -> bool {
     })
 }
 
-/// Splits `FILE:/OBJECT`.
+/// Splits `FILE:/OBJECT`: a URL at the first `:/` after its scheme, a path at the first one that follows the name of an
+/// existing file, since names of folders may end with a colon, or else at the first one.
 pub(crate) fn split(target: &str) -> Option<(&str, &str)> {
-    let start = if is_url(target) { target.find("://")? + 3 } else { 0 };
-    let at = start + target.get(start..)?.find(":/")?;
-    Some((target.get(..at)?, target.get(at + 2..)?))
+    let is_remote = is_url(target);
+    let start = if is_remote { target.find("://")? + 3 } else { 0 };
+    let places = target.get(start..)?.match_indices(":/").map(|(at, _)| start + at);
+    let parts: Vec<(&str, &str)> =
+        places.filter_map(|at| Some((target.get(..at)?, target.get(at + 2..)?))).collect();
+    let is_file = |name: &str| {
+        let path = hyperchunk::io::local_path(name);
+        path.and_then(|path| path.metadata().ok()).is_some_and(|metadata| !metadata.is_dir())
+    };
+    let found = parts.iter().find(|(file, _)| is_remote || is_file(file));
+    found.or(parts.first()).copied()
+}
+
+/// Returns whether a local file is a collection.
+fn is_collection(name: &str, options: &OpenOptions) -> bool {
+    hyperchunk::io::local_path(name).is_some() && Collection::open_url(name, options).is_ok()
 }
 
 impl SourceOptions {
@@ -127,7 +142,14 @@ impl SourceOptions {
     }
 
     pub(crate) fn open_with(name: &str, options: &OpenOptions) -> Result<File, Error> {
-        let file = File::open_url(name, options)?;
+        let file = File::open_url(name, options).map_err(|error| match error.kind() {
+            ErrorKind::NotHdf5 if is_collection(name, options) => {
+                let message = "cannot open the file: expected HDF5, got a collection of files; open it with \
+                               hyperchunk.open_collection or xarray in Python, or one of its files";
+                Error::new(ErrorKind::NotHdf5, message).file(name)
+            }
+            _ => error,
+        })?;
         if let IndexState::Ignored(why) = file.index_state()
             && !hyperchunk::companion::is_distrust(why)
         {
@@ -174,6 +196,14 @@ mod tests {
         check("s3://bucket/a.h5", None);
         check("s3://bucket/a.h5:/x", Some(("s3://bucket/a.h5", "x")));
         check("http://127.0.0.1:9000/a.h5:/x:/y", Some(("http://127.0.0.1:9000/a.h5", "x:/y")));
+        // The folder's name ends with a colon.
+        let folder = std::env::temp_dir().join(format!("hyperchunk-split-{}:", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let file = folder.join("a.h5");
+        let target = format!("{}:/x:/y", file.display());
+        std::fs::write(&file, "").unwrap();
+        assert_eq!(split(&target), Some((file.to_str().unwrap(), "x:/y")));
+        std::fs::remove_dir_all(&folder).unwrap();
         let urls = ["s3://b/k", "https://x", "gs+x://b"].map(is_url);
         let paths = ["c:/x", "a b://c", "/a://b", "a.h5:/b", "file:///a"].map(is_url);
         assert_eq!((urls, paths), ([true; 3], [false; 5]));

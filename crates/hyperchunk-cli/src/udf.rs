@@ -35,7 +35,7 @@ pub(crate) enum Command {
         outputs: Vec<String>,
         /// Compute this expression element by element, such as "(NIR - Red) / (NIR + Red)". Expressions can
         /// only compute, so no profile refuses them.
-        #[arg(long, value_name = "TEXT")]
+        #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
         expression: Option<String>,
         /// Compile a C++ source to WebAssembly: one binary for all machines, which runs even if its signer is
         /// not trusted. Needs Zig (pip install ziglang).

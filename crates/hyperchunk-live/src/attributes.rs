@@ -108,7 +108,14 @@ pub(crate) fn describe(object: &Object, attribute: Attribute, backend: Backend) 
         (None, Backend::Expression) => match expression::number(&attribute.datatype) {
             Some((Kind::Bool, number)) => (number.into(), attribute.datatype.clone(), Some(Kind::Bool)),
             Some((kind, number)) => (number.into(), inputs::number(number).1, Some(kind)),
-            None => return fail(ErrorKind::Unsupported, "its datatype is not a number"),
+            None => {
+                // Reports the reason if functions cannot use the datatype either.
+                inputs::memory_type(&attribute.datatype)?;
+                return fail(
+                    ErrorKind::Unsupported,
+                    "its datatype is not a number, and expressions compute with numbers only",
+                );
+            }
         },
         (None, _) => {
             let (element, memory) = inputs::memory_type(&attribute.datatype)?;

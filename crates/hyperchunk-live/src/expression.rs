@@ -132,13 +132,8 @@ fn open(file: &File, record: &Record, slot: &Slot) -> Result<Input> {
             Ok(Input { dataset, kind, memory })
         }
         number => {
-            let message = format!(
-                "it is {} {:?} now, and was {} {:?} when the expression was attached; attach it again",
-                number.map_or("of another type", |(_, datatype)| datatype.name()),
-                dataset.dims(),
-                slot.datatype.name(),
-                slot.dims
-            );
+            let now = number.map_or("of another type", |(_, datatype)| datatype.name());
+            let message = crate::inputs::difference(record, slot, (now, dataset.dims()), "expression");
             Err(Error::new(ErrorKind::Invalid, message))
         }
     }

@@ -252,16 +252,27 @@ pub(crate) fn open(file: &File, record: &Record, slot: &Slot) -> Result<Dataset>
     not_null(&dataset)?;
     let (element, _) = memory_type(dataset.datatype())?;
     if !record.fits(slot, dataset.dims()) || element != slot.datatype {
-        let message = format!(
-            "it is {} {:?} now, and was {} {:?} when the function was attached; attach it again",
-            escape(&element.name(), 200),
-            dataset.dims(),
-            escape(&slot.datatype.name(), 200),
-            slot.dims
-        );
+        let now = escape(&element.name(), 200);
+        let message = difference(record, slot, (now.as_str(), dataset.dims()), "function");
         return Err(Error::new(ErrorKind::Invalid, message));
     }
     Ok(dataset)
+}
+
+/// Returns the message for an input with another datatype or shape than the record says. `what` is attached.
+pub(crate) fn difference(record: &Record, slot: &Slot, (now, dims): (&str, &[u64]), what: &str) -> String {
+    let then = escape(&slot.datatype.name(), 200);
+    if record.maximum.is_empty() || !record.is_cut(slot) {
+        return format!(
+            "it is {now} {dims:?} now, and was {then} {:?} when the {what} was attached; attach it again",
+            slot.dims
+        );
+    }
+    // The dataset may have grown since.
+    format!(
+        "it is {now} {dims:?} now, and the dataset, as large as it is now, needs {then} {:?}; attach it again",
+        slot.dims
+    )
 }
 
 /// Calls `read` with a profile's policy for input files: this file only, or others, too.

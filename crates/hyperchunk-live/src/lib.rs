@@ -5,6 +5,7 @@
 
 mod attributes;
 mod chunked;
+mod copies;
 #[cfg(target_os = "linux")]
 pub mod device;
 pub mod edit;
@@ -20,13 +21,23 @@ mod vlen_strings;
 pub use chunked::ChunkedInput;
 
 use hyperchunk::live::{Evaluator, set_evaluator};
+use hyperchunk::pack::set_find_inputs;
+use hyperchunk::salvage::{LiveChecks, set_live_checks};
 use hyperchunk::{Dataset, Error, ErrorKind, Result};
 
 /// Registers the evaluator of live datasets, and stores, with the engine. Call it once a process.
 pub fn enable() {
     set_evaluator(&WorkerEvaluator);
+    register_checks();
     hyperchunk_store::register();
     hyperchunk_udf::host::set_interrupt(hyperchunk::io::is_interrupted);
+}
+
+/// Lets the engine check the live datasets that it copies: their inputs when it packs, their records and stubs when it
+/// salvages. Nothing of them runs. [`enable`] does this, too.
+pub fn register_checks() {
+    set_find_inputs(copies::inputs);
+    set_live_checks(LiveChecks { record: copies::check_record, chunk: copies::check_chunk });
 }
 
 /// Evaluator that runs functions in workers.

@@ -305,7 +305,7 @@ pub(crate) fn state(m: &Metadata) -> State {
 }
 
 /// Returns the verified record of a dataset, and its signer.
-fn verified(dataset: &Dataset, stub: &Stub) -> Result<(Record, Option<Fingerprint>)> {
+pub(crate) fn verified(dataset: &Dataset, stub: &Stub) -> Result<(Record, Option<Fingerprint>)> {
     let (bytes, _) = read_record(dataset)?;
     if RecordDigest::compute(&bytes) != stub.record {
         let message = "its record is not the one to which its chunks belong: it was changed";

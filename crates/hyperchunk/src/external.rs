@@ -3,6 +3,7 @@
 mod place;
 #[cfg(all(test, unix))]
 mod tests;
+mod value_datasets;
 
 use crate::companion;
 use crate::file::{ExternalPolicy, File};
@@ -175,7 +176,9 @@ impl ExternalFiles {
 
     /// Searches for a file as libhdf5 does. An absolute name is tried as it is, then its last part beside
     /// `from`; a relative one is tried beside `from`, then in the working folder. The first existing file
-    /// decides: if the policy forbids it, the search ends with an error.
+    /// decides: if the policy forbids it, the search ends with an error. If the policy is restricted, a working
+    /// folder outside of the folder of `from` is not searched, and a file that does not exist is an error of the
+    /// policy if its name leads out of the folder: which files exist there stays unknown.
     fn find<T: Opened>(
         &self,
         from: &File,
@@ -189,7 +192,11 @@ impl ExternalFiles {
         }
         let is_unrestricted = live::inputs_policy().is_none() && self.policy == ExternalPolicy::Anywhere;
         let mut forbidden = None;
+        let is_confined = self.policy() != ExternalPolicy::Anywhere;
         for path in self.home.candidates(&given) {
+            if is_confined && self.home.is_elsewhere(&path) {
+                continue;
+            }
             let real = if is_unrestricted { None } else { place::resolve(&path) };
             let key = match real {
                 _ if is_unrestricted => Key::Named(path.clone()),
@@ -198,7 +205,7 @@ impl ExternalFiles {
                     Key::Checked(real)
                 }
                 None => {
-                    if self.policy() != ExternalPolicy::Anywhere && !self.home.names(&path) {
+                    if is_confined && !self.home.names(&path) {
                         forbidden = forbidden.or_else(|| Some(self.outside(name)));
                     }
                     continue;

@@ -185,3 +185,21 @@ def test_references_to_regions_are_exported_and_come_back(tmp_path: Path) -> Non
             assert np.array_equal(old["g/data"][one], new["g/data"][other])
             assert h5py.h5r.get_region(other, new.id).get_select_npoints() > 0
         assert not new["regions"][2]
+
+
+def test_a_tree_of_a_live_dataset_has_its_values(tmp_path: Path) -> None:
+    path, tree, back = tmp_path / "a.h5", tmp_path / "tree", tmp_path / "back.h5"
+    with h5py.File(path, "w") as file:
+        file["a"] = np.arange(6.0)
+        file.create_dataset("rounded", data=np.arange(6.0) / 3, chunks=(6,), scaleoffset=2)
+        rounded = file["rounded"][...]
+    hyperchunk.udf.attach(path, outputs="twice", expression="a * 2", attrs={"units": "K"})
+    run("export", path, "--tree", tree)
+    done = json.loads(run("import", tree, back, "--json"))
+    assert [note.split()[0] for note in sorted(done["notes"])] == ["/rounded", "/twice"]
+    with h5py.File(back) as file:
+        assert list(file["twice"]) == [0, 2, 4, 6, 8, 10]
+        assert list(file["twice"].attrs) == ["units"]
+        assert file["twice"].id.get_create_plist().get_nfilters() == 0
+        np.testing.assert_array_equal(file["rounded"][...], rounded)
+    assert hyperchunk.udf.ls(back) == []

@@ -1,15 +1,17 @@
 //! `hyperchunk dump`.
 
 mod ddl;
+mod decimal;
 mod digest;
 pub(crate) mod json;
 pub(crate) mod value;
+mod wide_float;
 
 use crate::Outcome;
 use crate::progress;
 use crate::source::{SourceOptions, Target};
 use clap::Args;
-use hyperchunk::model::ObjectKind;
+use hyperchunk::model::{Dataspace, ObjectKind};
 use hyperchunk::select::Selection;
 use hyperchunk::slabs::{Steps, slabs, split_into_slabs};
 use hyperchunk::{Dataset, Error, File, Object};
@@ -166,6 +168,9 @@ fn each_slab(
     (max_bytes, part): (u64, Option<&[Steps]>),
     each: &mut dyn FnMut(&[String]),
 ) -> Result<(), Error> {
+    if *dataset.dataspace() == Dataspace::Null {
+        return Ok(());
+    }
     let size = dataset.datatype().size;
     let count = match part {
         Some(axes) => axes.iter().try_fold(1_u64, |product, axis| product.checked_mul(axis.count)),

@@ -1,5 +1,6 @@
 //! Elements as text, in the format of `h5dump` or JSON.
 
+use super::wide_float::WideFloat;
 use crate::describe;
 use crate::json::Text;
 use hyperchunk::convert::{Conversion, memory_type};
@@ -13,7 +14,8 @@ use std::fmt::Write as _;
 pub(crate) enum Style {
     /// The format of `h5dump`.
     Ddl,
-    /// JSON. Numbers that JSON lacks are the strings "NaN", "Infinity" and "-Infinity".
+    /// JSON. Numbers that JSON lacks are the strings "NaN", "Infinity" and "-Infinity"; numbers outside the range of
+    /// doubles are strings, too, since most readers of JSON would change them.
     Json,
 }
 
@@ -29,7 +31,7 @@ pub(crate) struct Printer<'a> {
 /// Datatype of an element, prepared for printing.
 enum Form {
     Integer { conversion: Conversion, size: usize, signed: bool },
-    Float { conversion: Conversion, single: bool },
+    Float { conversion: Conversion, single: bool, wide: Option<Box<WideFloat>> },
     String(StringPadding),
     VlenString,
     Vlen { base: Datatype, form: Box<Form> },
@@ -41,6 +43,10 @@ enum Form {
     Reference(ReferenceKind),
 }
 
+/// Maximum number of bits of the mantissa of a float that is printed as a number: that of a quadruple-precision one
+/// with its first bit.
+const MAX_MANTISSA_BITS: u16 = 113;
+
 fn to_usize(size: u64) -> Result<usize, Error> {
     usize::try_from(size).map_err(|_| Error::invalid("elements larger than the address space"))
 }
@@ -50,9 +56,13 @@ impl Form {
         Ok(match &datatype.class {
             Class::Integer { signed, .. } => Self::integer(datatype, *signed)?,
             Class::Bitfield { .. } if datatype.size <= 8 => Self::integer(datatype, false)?,
-            Class::Float(_) => {
+            Class::Float(float) => {
                 let memory = Datatype::ieee(if datatype.size <= 4 { 4 } else { 8 }, ByteOrder::Little);
-                Self::Float { conversion: Conversion::new(datatype, &memory)?, single: memory.size == 4 }
+                let (conversion, single) = (Conversion::new(datatype, &memory)?, memory.size == 4);
+                match WideFloat::new(datatype, float, single)? {
+                    Some(_) if float.mantissa_bits > MAX_MANTISSA_BITS => Self::Bytes,
+                    wide => Self::Float { conversion, single, wide: wide.map(Box::new) },
+                }
             }
             Class::String { padding, .. } => Self::String(*padding),
             Class::VlenString { .. } => Self::VlenString,
@@ -132,14 +142,21 @@ impl Form {
                     write!(text, "{number}")
                 };
             }
-            Self::Float { conversion, single } => {
+            Self::Float { conversion, single, wide } => {
                 let mut number = [0; 8];
                 conversion.run(element, &mut number[..if *single { 4 } else { 8 }], 1)?;
                 let [a, b, c, d, ..] = number;
-                if *single {
-                    float(text, f32::from_le_bytes([a, b, c, d]), style);
-                } else {
-                    float(text, f64::from_le_bytes(number), style);
+                let narrow = f32::from_le_bytes([a, b, c, d]);
+                let converted = if *single { f64::from(narrow) } else { f64::from_le_bytes(number) };
+                let exact = match wide {
+                    Some(wide) => wide.text(element, converted)?,
+                    None => None,
+                };
+                match exact {
+                    Some((exact, true)) if style == Style::Json => string(text, exact.as_bytes(), style),
+                    Some((exact, _)) => text.push_str(&exact),
+                    None if *single => float(text, narrow, style),
+                    None => float(text, converted, style),
                 }
             }
             Self::String(padding) => string(text, trim_padding(element, *padding), style),
@@ -311,6 +328,8 @@ fn float<F: num::Float>(text: &mut String, number: F, style: Style) {
         (Style::Json, _, true) if number.is_negative() => write!(text, "\"-Infinity\""),
         (Style::Json, _, true) => write!(text, "\"Infinity\""),
         (Style::Ddl, true, _) => write!(text, "nan"),
+        // Without the point, readers of JSON take it for the integer 0, which has no sign.
+        (Style::Json, ..) if number.is_negative_zero() => write!(text, "-0.0"),
         _ if number.is_plain() => write!(text, "{number}"),
         _ => write!(text, "{number:e}"),
     };
@@ -322,6 +341,7 @@ mod num {
         fn is_nan(&self) -> bool;
         fn is_infinite(&self) -> bool;
         fn is_negative(&self) -> bool;
+        fn is_negative_zero(&self) -> bool;
         /// Returns true for numbers that are customarily written without an exponent.
         fn is_plain(&self) -> bool;
     }
@@ -335,6 +355,9 @@ mod num {
         }
         fn is_negative(&self) -> bool {
             *self < 0.0
+        }
+        fn is_negative_zero(&self) -> bool {
+            *self == 0.0 && self.is_sign_negative()
         }
         fn is_plain(&self) -> bool {
             *self == 0.0 || (1e-5..1e16).contains(&self.abs())
@@ -350,6 +373,9 @@ mod num {
         }
         fn is_negative(&self) -> bool {
             *self < 0.0
+        }
+        fn is_negative_zero(&self) -> bool {
+            *self == 0.0 && self.is_sign_negative()
         }
         fn is_plain(&self) -> bool {
             *self == 0.0 || (1e-5..1e16).contains(&self.abs())

@@ -8,6 +8,7 @@ use clap::Args;
 use hyperchunk::output::{self, same_file};
 use hyperchunk::pack::{ObjectsReport, PackOptions, copy_object};
 use hyperchunk::write::Writer;
+use hyperchunk_live::edit::InputsBefore;
 use hyperchunk_udf::escape::escape;
 use serde_json::json;
 use std::path::Path;
@@ -44,7 +45,8 @@ const HELP: &str = "\
 Copies an object with its attributes, and a group with everything in it. Stored chunks are copied without decoding;
 live datasets stay live. The file is changed in one commit, or not at all.
 References from copied objects to copied objects lead to the copies. References to other objects stay in a copy
-within one file; in another file they become null, with a note.
+within one file; in another file they become null, with a note. Live datasets name their inputs by their paths: a note
+tells of each that has other inputs in the other file.
 
 Examples:
   hyperchunk cp monday.h5:/frames week.h5:/monday/frames -p
@@ -82,6 +84,8 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         Writer::create(file, &options)?
     };
     let report = finish(&writer, |writer| {
+        let before =
+            if exists && arguments.overwrite { InputsBefore::find(writer) } else { InputsBefore::default() };
         let source = if is_own { writer.snapshot()? } else { arguments.source.listing(true).open(from)? };
         let found = SourceOptions::find_object(&source, object)?;
         let place = writer.place(path.as_bytes(), arguments.parents)?;
@@ -93,7 +97,9 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         options.embed = arguments.embed;
         // An external link leads out of the file.
         let is_own = is_own && found.object.file().same(&source);
-        Ok(copy_object(&found.object, writer, &place, &options, is_own)?)
+        let mut report = copy_object(&found.object, writer, &place, &options, is_own)?;
+        report.notes.extend(before.notes(writer));
+        Ok(report)
     })?;
     print(arguments, to, &path, &report);
     Ok(())

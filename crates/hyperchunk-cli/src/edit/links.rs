@@ -5,6 +5,7 @@ use crate::Outcome;
 use clap::Args;
 use hyperchunk::ErrorKind;
 use hyperchunk::write::NewLink;
+use hyperchunk_live::edit::InputsBefore;
 use hyperchunk_udf::escape::escape;
 
 #[derive(Args, Debug)]
@@ -27,8 +28,8 @@ pub(crate) struct Move {
 }
 
 const MOVE_HELP: &str = "\
-The object stays what it is: references and hard links to it stay valid. Soft links and virtual datasets that name
-the old path do not follow. The file is changed in one commit, or not at all.
+The object stays what it is: references and hard links to it stay valid. Soft links, virtual datasets and live
+datasets that name the old path do not follow. The file is changed in one commit, or not at all.
 
 Examples:
   hyperchunk mv run.h5 /tmp/result /result
@@ -126,23 +127,35 @@ pub(super) fn shown(path: &str) -> String {
     escape(&format!("/{}", path.trim_matches('/')), 2000)
 }
 
+/// Prints notes about live datasets whose inputs have changed.
+fn print_notes(notes: &[String]) {
+    for note in notes {
+        crate::print_message(&format!("note: {note}"));
+    }
+}
+
 pub(crate) fn rename(arguments: &Move) -> Outcome {
     let new = target(&arguments.new, &arguments.old)?;
-    edit(&arguments.file, &arguments.edit, |file| {
+    let notes = edit(&arguments.file, &arguments.edit, |file| {
+        let before = InputsBefore::find(file);
         let place = file.place(new.as_bytes(), arguments.parents)?;
-        Ok(file.rename(arguments.old.as_bytes(), &place, existing(arguments.overwrite))?)
+        file.rename(arguments.old.as_bytes(), &place, existing(arguments.overwrite))?;
+        Ok(before.notes(file))
     })?;
+    print_notes(&notes);
     say!("{} is now {}", shown(&arguments.old), shown(&new));
     Ok(())
 }
 
 pub(crate) fn remove(arguments: &Remove) -> Outcome {
-    edit(&arguments.file, &arguments.edit, |file| {
+    let notes = edit(&arguments.file, &arguments.edit, |file| {
+        let before = InputsBefore::find(file);
         for path in &arguments.paths {
             file.remove(path.as_bytes(), arguments.recursive)?;
         }
-        Ok(())
+        Ok(before.notes(file))
     })?;
+    print_notes(&notes);
     for path in &arguments.paths {
         say!("removed {}", shown(path));
     }
@@ -150,6 +163,14 @@ pub(crate) fn remove(arguments: &Remove) -> Outcome {
 }
 
 pub(crate) fn make_group(arguments: &MakeGroup) -> Outcome {
+    let is_root = |path: &&String| path.split('/').all(|name| matches!(name, "" | "."));
+    if let Some(path) = arguments.paths.iter().find(is_root) {
+        return Err(format!(
+            "cannot make the group `{}`: expected the path of a new group, got that of the root group, which exists",
+            escape(path, 300)
+        )
+        .into());
+    }
     edit(&arguments.file, &arguments.edit, |file| {
         for path in &arguments.paths {
             file.make_group(path.as_bytes(), arguments.parents).map_err(|error| {
@@ -181,7 +202,8 @@ pub(crate) fn make_link(arguments: &MakeLink) -> Outcome {
         _ => ("", to.clone()),
     };
     let link = target(&arguments.link, &inside)?;
-    let dangles = edit(&arguments.file, &arguments.edit, |file| {
+    let (dangles, notes) = edit(&arguments.file, &arguments.edit, |file| {
+        let before = if arguments.overwrite { InputsBefore::find(file) } else { InputsBefore::default() };
         let here = if arguments.external { None } else { Some(file.object(to.as_bytes())) };
         let target = match (&here, arguments.soft) {
             (None, _) => NewLink::External { file: other.into(), path: inside.as_str().into() },
@@ -193,8 +215,9 @@ pub(crate) fn make_link(arguments: &MakeLink) -> Outcome {
         file.make_room(&place, existing(arguments.overwrite))?;
         file.link(place.group, place.name.as_bytes(), target)?;
         // A soft link may be relative to its group.
-        Ok(arguments.soft && file.object(link.as_bytes()).is_err())
+        Ok((arguments.soft && file.object(link.as_bytes()).is_err(), before.notes(file)))
     })?;
+    print_notes(&notes);
     if dangles {
         crate::print_message(&format!("note: nothing is at {} yet", escape(to, 300)));
     }

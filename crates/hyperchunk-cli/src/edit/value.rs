@@ -68,6 +68,14 @@ pub(super) fn parse(text: &str, element: Option<ElementType>) -> Result<ParsedVa
         true => serde_json::from_str::<Value>(trimmed).ok(),
         false => None,
     };
+    let is_of_numbers = !trimmed.contains('"') && parsed.as_ref().is_some_and(|value| !value.is_string());
+    if let Some(number) = too_long_integer(trimmed).filter(|_| element.is_none() && is_of_numbers) {
+        return Err(format!(
+            "{} is too large for an integer, and would lose digits as a double; `--type double` rounds it, `--type \
+             string` stores it as text",
+            escape(number, 200)
+        ));
+    }
     let value = match parsed {
         Some(Value::Null | Value::Object(_)) => return Err("expected a number, text or an array".into()),
         Some(value) => value,
@@ -137,10 +145,37 @@ fn common_type(elements: &[Value]) -> Result<ElementType, String> {
     } else if all(Value::is_u64) {
         Ok(ElementType::Integer(8, false))
     } else if all(Value::is_number) {
-        Ok(ElementType::Float(8))
+        match elements.iter().find(|element| !is_exact_double(element)) {
+            None => Ok(ElementType::Float(8)),
+            Some(element) => Err(format!(
+                "no type holds all elements: {} would lose digits as a double; `--type double` rounds it, `--type string` \
+                 stores text",
+                shown(element)
+            )),
+        }
     } else {
         Err("elements must have one type: numbers, texts, or true and false".into())
     }
+}
+
+/// Returns whether a double holds a number, if that is an integer.
+fn is_exact_double(number: &Value) -> bool {
+    let magnitude = number.as_u64().or_else(|| number.as_i64().map(i64::unsigned_abs)).unwrap_or(0);
+    let zeros = magnitude.leading_zeros() + magnitude.trailing_zeros();
+    magnitude == 0 || u64::BITS - zeros <= f64::MANTISSA_DIGITS
+}
+
+/// Returns an integer of the text that no integer type holds, so that it would become a double.
+fn too_long_integer(text: &str) -> Option<&str> {
+    let is_of_number = |letter: char| letter.is_ascii_digit() || "+-.eE".contains(letter);
+    let mut numbers = text.split(|letter: char| !is_of_number(letter));
+    numbers.find(|number| {
+        let digits = number.trim_start_matches(['+', '-']);
+        !digits.is_empty()
+            && digits.bytes().all(|byte| byte.is_ascii_digit())
+            && number.parse::<i64>().is_err()
+            && number.parse::<u64>().is_err()
+    })
 }
 
 impl ElementType {
@@ -318,6 +353,16 @@ mod tests {
         }
         assert_eq!(float(&serde_json::json!(65_504.0), 2), Ok(vec![0xff, 0x7b]));
         assert!(float(&serde_json::json!("1e400"), 8).is_err());
+        for lossy in [
+            "[1, 18446744073709551615, -1]",
+            "[9007199254740993, 0.5]",
+            "36893488147419103233",
+            "[-9223372036854775809]",
+        ] {
+            assert!(parse(lossy, None).unwrap_err().contains("lose digits"), "{lossy}");
+            assert!(parse(lossy, Some(ElementType::Float(8))).is_ok(), "{lossy}");
+        }
+        assert!(parse("[9007199254740992, 0.5]", None).is_ok() && parse("[1e300, 1]", None).is_ok());
         assert!(parse("1e400", None).is_err() && parse("-1e400", None).is_err());
         assert!(parse("1e400", Some(ElementType::Text(None))).is_ok() && parse("inf", None).is_ok());
     }

@@ -26,7 +26,7 @@ pub(crate) struct Export {
 const HELP: &str = "\
 Groups become folders; datasets and attributes become files of their raw elements, each with a JSON
 description beside it. Any tool can read the files (numpy.fromfile), and `hyperchunk store import` makes an
-HDF5 file of them again.
+HDF5 file of them again. Live datasets are computed, and become ordinary datasets.
 
 Example:
   hyperchunk store export run.h5 --tree run";
@@ -61,12 +61,15 @@ pub(super) fn import(arguments: &Import) -> Outcome {
 }
 
 fn print(path: &Path, done: &ExportReport, as_json: bool) {
-    let ExportReport { groups, datasets, datatypes, attributes, .. } = *done;
+    let ExportReport { groups, datasets, datatypes, attributes, .. } = done;
+    for note in &done.notes {
+        crate::print_message(&format!("note: {note}"));
+    }
     if as_json {
         say!(
             "{}",
             json!({ "groups": groups, "datasets": datasets, "datatypes": datatypes, "attributes": attributes,
-                "bytes": done.bytes })
+                "bytes": done.bytes, "notes": done.notes })
         );
         return;
     }

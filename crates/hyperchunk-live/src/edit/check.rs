@@ -1,9 +1,8 @@
 //! Checks whether live datasets are consistent and would run here, without running any of their code.
 
 use super::list::Entry;
-use super::verify::{check_inputs, check_legacy, verify_stubs};
+use super::verify::{check_inputs, check_legacy, verify_stubs, worker_backend};
 use super::{fail, find, split_target};
-use hyperchunk_udf::backend::Backend;
 use hyperchunk_udf::error::{Error, ErrorKind, Result};
 use hyperchunk_udf::escape::escape;
 use hyperchunk_udf::host::{Programs, probe};
@@ -47,15 +46,14 @@ pub fn check(path: &Path, entry: &Entry) -> CheckResult {
 pub fn runs_here(path: &Path, entry: &Entry) -> Result<(Profile, String)> {
     let profile = entry.profile.clone()?;
     let backend = match (&entry.legacy, &entry.record) {
-        (Some(legacy), _) => match check_legacy(path, &entry.path, legacy)?.backend {
-            // Trying C++ would need a compiler, its compiled form does not: check Lua's sandbox, which is
-            // equivalent.
-            Backend::Cpp => Backend::Lua,
-            other => other,
-        },
+        (Some(legacy), _) => {
+            let record = check_legacy(path, &entry.path, legacy)?;
+            check_inputs(path, &entry.path, &record, &profile)?;
+            worker_backend(record.backend, true)
+        }
         (None, Ok((record, _))) => {
-            check_inputs(path, record)?;
-            record.backend
+            check_inputs(path, &entry.path, record, &profile)?;
+            worker_backend(record.backend, false)
         }
         (None, Err(error)) => return Err(error.clone()),
     };

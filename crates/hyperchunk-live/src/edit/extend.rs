@@ -48,9 +48,14 @@ fn grow(
         fail!(Invalid, "it cannot grow; attach it again with --maxshape")
     }
     let file = open(path, true)?;
-    let dims = match to {
-        Some(dims) => dims.to_vec(),
-        None => shape_of_inputs(&file.file, record)?,
+    let inputs = shape_of_inputs(&file.file, record)?;
+    let dims = match (to, &inputs) {
+        (Some(dims), _) => dims.to_vec(),
+        (None, Some(dims)) => dims.clone(),
+        (None, None) => fail!(
+            Invalid,
+            "it has no input of its own shape to which it could grow; give the shape with --to"
+        ),
     };
     let before = &record.output.dims;
     if dims.len() != before.len() || dims.iter().zip(before).any(|(now, before)| now < before) {
@@ -62,6 +67,16 @@ fn grow(
         )
     }
     let grown = record.grown(&dims)?;
+    if let Some(most) = inputs
+        && dims.iter().zip(&most).any(|(now, most)| now > most)
+    {
+        fail!(
+            Invalid,
+            "cannot grow to {}: its inputs reach to {} only, and it could not be read; extend the inputs first",
+            resolution(&dims),
+            resolution(&most)
+        )
+    }
     let had = |chunk: &[u64]| {
         let ends = before.iter().zip(&record.chunk).map(|(&d, &c)| d.div_ceil(c));
         chunk.iter().zip(ends).all(|(&n, end)| n < end)
@@ -79,8 +94,9 @@ fn grow(
     Ok(ExtendedDataset { dims, new_chunks: new.len() as u64 })
 }
 
-/// Returns the largest shape for which all inputs of the dataset's shape have enough elements.
-fn shape_of_inputs(file: &File, record: &Record) -> Result<Vec<u64>> {
+/// Returns the largest permitted shape for which all inputs of the dataset's shape have enough elements; `None` if it
+/// has no such inputs.
+fn shape_of_inputs(file: &File, record: &Record) -> Result<Option<Vec<u64>>> {
     let mut shape: Option<Vec<u64>> = None;
     for input in record.inputs.iter().filter(|input| record.is_cut(input)) {
         let Some(found) = look_up(file, record.backend, &input.name, &mut HashMap::new())? else {
@@ -92,11 +108,5 @@ fn shape_of_inputs(file: &File, record: &Record) -> Result<Vec<u64>> {
             Some(least) => least.iter().zip(&dims).map(|(a, b)| *a.min(b)).collect(),
         });
     }
-    match shape {
-        Some(shape) => Ok(shape.iter().zip(&record.maximum).map(|(d, most)| *d.min(most)).collect()),
-        None => fail!(
-            Invalid,
-            "it has no input of its own shape to which it could grow; give the shape with --to"
-        ),
-    }
+    Ok(shape.map(|shape| shape.iter().zip(&record.maximum).map(|(d, most)| *d.min(most)).collect()))
 }

@@ -135,7 +135,8 @@ pub fn remove(path: &Path, dataset: &str) -> Result<()> {
     opened.commit().map_err(about)
 }
 
-fn entry(object: &Object, name: &str) -> Result<Option<Entry>> {
+/// Returns the entry of an object; `None` if it is not a live dataset.
+pub(super) fn entry(object: &Object, name: &str) -> Result<Option<Entry>> {
     if object.kind() != ObjectKind::Dataset {
         return Ok(None);
     }

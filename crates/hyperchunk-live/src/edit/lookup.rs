@@ -52,7 +52,8 @@ pub(super) fn look_up(
     }
 }
 
-fn found(
+/// Describes the dataset that is an input, and adds its layout to `stored`.
+pub(super) fn found(
     object: &Object,
     backend: Backend,
     name: &str,

@@ -7,6 +7,7 @@ mod check;
 mod convert;
 mod dimensions;
 mod extend;
+mod inputs_before;
 mod list;
 mod lookup;
 mod open;
@@ -21,6 +22,7 @@ pub use attributes::{Value, parse as parse_attribute};
 pub use check::{CheckResult, check, named_key, runs_here};
 pub use convert::convert;
 pub use extend::{ExtendedDataset, extend};
+pub use inputs_before::InputsBefore;
 pub use list::{Entry, find, list, remove, split_target};
 pub use rebuild::rebuild;
 

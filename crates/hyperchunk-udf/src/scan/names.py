@@ -276,8 +276,27 @@ def names_of(call, scope, method):
     return found
 
 
+def refuse_generators(tree):
+    """Fails if a call of `dynamic_dataset` would run nothing of it."""
+    advice = ", so that a call computes nothing; write a plain function, which writes to its outputs"
+    for node in tree.body:
+        # A decorator may make something else of the function.
+        if getattr(node, "name", None) != "dynamic_dataset" or getattr(node, "decorator_list", None):
+            continue
+        if isinstance(node, ast.AsyncFunctionDef):
+            raise ProblemError(node, "dynamic_dataset is `async`" + advice)
+        waiting = list(node.body) if isinstance(node, ast.FunctionDef) else []
+        while waiting:
+            part = waiting.pop()
+            if isinstance(part, (ast.Yield, ast.YieldFrom)):
+                raise ProblemError(part, "dynamic_dataset contains `yield`" + advice)
+            if not isinstance(part, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
+                waiting.extend(ast.iter_child_nodes(part))
+
+
 def scan(source):
     tree = ast.parse(source)
+    refuse_generators(tree)
     # Long `elif` chains are deep trees. Parsing itself is safer with the lower default.
     sys.setrecursionlimit(20_000)
     reader = Reader()

@@ -49,12 +49,22 @@ impl Home {
         candidates
     }
 
-    /// Returns whether a path, which does not exist, would be in the folder or below it.
+    /// Returns whether a path, which does not exist, would be in the folder or below it. Only its name decides; one
+    /// with `..` would not.
     pub(super) fn names(&self, path: &Path) -> bool {
-        let relative = self.folder.as_ref().and_then(|folder| path.strip_prefix(folder).ok());
-        relative.is_some_and(|path| {
+        let (Some(folder), Some(path)) = (self.folder.as_deref().and_then(absolute), absolute(path)) else {
+            return false;
+        };
+        path.strip_prefix(folder).is_ok_and(|path| {
             path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir))
         })
+    }
+
+    /// Returns whether a candidate is in the working folder, and that is outside of the folder.
+    pub(super) fn is_elsewhere(&self, path: &Path) -> bool {
+        let folder = self.folder.as_deref().and_then(absolute);
+        let working = path.is_relative().then(|| absolute(Path::new(""))).flatten();
+        folder.zip(working).is_some_and(|(folder, working)| !working.starts_with(folder))
     }
 
     /// Returns the part of a resolved path below the folder; `None` if the path is outside of it. `own` is
@@ -106,6 +116,11 @@ fn elsewhere(name: &Name, folder: &Path) -> Error {
         folder.display()
     );
     Error::new(ErrorKind::Refused, message)
+}
+
+/// Returns a path from the root, without looking at files; symbolic links and `..` stay.
+fn absolute(path: &Path) -> Option<PathBuf> {
+    std::path::absolute(if path.as_os_str().is_empty() { Path::new(".") } else { path }).ok()
 }
 
 /// Returns the resolved path of a file or folder; `None` if it does not exist or cannot be reached.

@@ -112,6 +112,27 @@ fn what_is_not_there_is_looked_for_beside() {
 }
 
 #[test]
+fn what_exists_nowhere_is_not_found() {
+    let scene = Scene::new("nowhere");
+    let file = open(&scene.file("in"));
+    let kind = |name: &str| {
+        let opened = || file.0.external.open_raw(&file, &name.into()).map(drop);
+        live::with_inputs(ExternalPolicy::Beside, opened).map_err(|error| error.kind())
+    };
+    assert_eq!(kind("in"), Ok(()));
+    assert_eq!(kind("none"), Err(ErrorKind::NotFound));
+    assert_eq!(kind("sub/none"), Err(ErrorKind::NotFound));
+    assert_eq!(kind(scene.at("data/none").to_str().unwrap()), Err(ErrorKind::NotFound));
+    // A name that leads out of the folder does not show whether the file exists.
+    assert_eq!(kind("../home/none"), Err(ErrorKind::Refused));
+    assert_eq!(kind("../home/secret"), Err(ErrorKind::Refused));
+    // Neither does one in the working folder, which is that of this crate.
+    assert!(Path::new("Cargo.toml").exists());
+    assert_eq!(kind("Cargo.toml"), Err(ErrorKind::NotFound));
+    assert!(file.0.external.open_raw(&file, &"Cargo.toml".into()).is_ok());
+}
+
+#[test]
 fn what_was_opened_without_rules_is_no_input() {
     let scene = Scene::new("lax");
     let path = scene.file("in");

@@ -62,7 +62,8 @@ fn fill(
 ) -> Result<ExtractReport> {
     if dataset.datatype().has_reference() {
         return Err(Error::unsupported(
-            "cannot extract references: the objects that they refer to would be missing in the new file",
+            "cannot extract references: the objects that they refer to would be missing in the new file; pack the \
+             whole file",
         ));
     }
     let kept = || part.iter().filter(|(_, stays)| *stays);

@@ -13,6 +13,7 @@ mod extract;
 mod filters;
 mod in_place;
 pub(crate) mod list;
+mod live;
 pub(crate) mod make;
 mod measure;
 mod objects;
@@ -23,6 +24,7 @@ pub(crate) mod verify;
 
 pub use extract::{ExtractReport, Part, extract};
 pub use in_place::pack_in_place;
+pub use live::{FindInputs, LiveInput, set_find_inputs};
 pub use objects::{ObjectsReport, copy_object};
 pub use verify::VerifyReport;
 
@@ -122,8 +124,9 @@ pub enum Filtering {
     Keep,
     /// Uncompressed.
     None,
-    /// A preset ([`crate::codec::PRESETS`]). It does not apply to small datasets that are not chunked, nor to
-    /// datasets of references or variable-length elements.
+    /// A preset ([`crate::codec::PRESETS`]). For all datasets, it does not apply to small ones that are not chunked, nor
+    /// to those of references or variable-length elements; a rule for such a dataset is an error unless it is only
+    /// small.
     Preset(&'static str),
 }
 
@@ -150,7 +153,8 @@ pub struct PackReport {
     pub oldest: LibVersion,
     /// Size of the first page, if it holds all structure.
     pub page: Option<u64>,
-    /// Notes for the user: omitted parts, and references to other files.
+    /// Notes for the user: omitted parts, references to other files, and live datasets whose inputs are other
+    /// ones in the new file.
     pub notes: Vec<String>,
 }
 
@@ -276,6 +280,14 @@ impl PackPlan {
         let copied = copy::copy(self, writer, &made, progress)?;
         self.contents.check_unchanged()?;
         path.map_or(Ok(()), |path| self.contents.check_unread(path))?;
+        let live_notes = if self.moves_paths() {
+            live::notes(self, writer, &made, &|item| {
+                let moved = self.contents.moved(item.input, &item.path);
+                Ok(moved.unwrap_or_else(|| item.path.clone()))
+            })?
+        } else {
+            Vec::new()
+        };
         writer.close()?;
         let count = |kind| self.contents.items.iter().filter(|item| item.object.kind() == kind).count();
         use hyperchunk_format::model::ObjectKind;
@@ -292,10 +304,18 @@ impl PackPlan {
                 FileLayout::InFront { page } => Some(page),
                 FileLayout::AtEnd => None,
             },
-            notes: self
-                .contents
-                .notes(&self.options, self.options.user_block.or_else(|| self.user_block()).is_some()),
+            notes: {
+                let user_block = self.options.user_block.or_else(|| self.user_block()).is_some();
+                let mut notes = self.contents.notes(&self.options, user_block);
+                notes.extend(live_notes);
+                notes
+            },
         })
+    }
+
+    /// Returns whether a path may lead to another object in the new file than in its source.
+    fn moves_paths(&self) -> bool {
+        !matches!(&self.contents.inputs[..], [one] if one.into.trim_matches('/').is_empty())
     }
 
     /// Returns the size of the source's user block; `None` if there is none to copy.
@@ -322,8 +342,8 @@ impl PackPlan {
         Ok(())
     }
 
-    /// Compares the new file with the sources: all links, types, extents and attributes, and the digest of
-    /// each attribute and dataset. `progress` is as in [`PackPlan::write`].
+    /// Compares the new file with the sources: all links, types, extents and attributes, the digest of each
+    /// attribute and dataset, and the inputs of live datasets. `progress` is as in [`PackPlan::write`].
     ///
     /// # Errors
     /// Corrupt with the name of an object that differs; the errors of reading.

@@ -65,6 +65,9 @@ pub(super) fn plan(contents: &Contents, options: &PackOptions) -> Result<(Vec<Op
     let mut oldest = LibVersion::default();
     let chunkings = rules_by_item(contents, &options.chunk_rules)?;
     let filterings = rules_by_item(contents, &options.filter_rules)?;
+    if let (Chunking::Contiguous, Filtering::Preset(preset)) = (&options.chunks, &options.filters) {
+        return Err(contradiction(preset));
+    }
     for (number, item) in contents.items.iter().enumerate() {
         let named = |error: Error| item.object.with_context(error);
         let sizes = item.object.file().superblock().sizes;
@@ -84,9 +87,11 @@ pub(super) fn plan(contents: &Contents, options: &PackOptions) -> Result<(Vec<Op
             continue;
         };
         needs(dataset.datatype())?;
-        let chunking = chunkings.get(&number).copied().unwrap_or(&options.chunks);
-        let filtering = filterings.get(&number).copied().unwrap_or(&options.filters);
-        let plan = dataset_plan(contents, item, dataset, options.embed, (chunking, filtering));
+        let rules = Rules::new(
+            (chunkings.get(&number).copied(), &options.chunks),
+            (filterings.get(&number).copied(), &options.filters),
+        );
+        let plan = ruled_plan(contents, item, dataset, options.embed, rules.map_err(named)?);
         let plan = plan.map_err(named)?;
         oldest = oldest.max(plan.oldest());
         plans.push(Some(plan));
@@ -118,6 +123,57 @@ fn rules_by_item<'o, T>(contents: &Contents, rules: &'o [(String, T)]) -> Result
     Ok(ruled)
 }
 
+/// Rules for a dataset.
+#[derive(Clone, Copy)]
+struct Rules<'o> {
+    chunking: &'o Chunking,
+    filtering: &'o Filtering,
+    /// True if a rule for this dataset asks for chunks: what it cannot have is an error then.
+    wants_chunks: bool,
+    /// True if a rule for this dataset asks for filters.
+    wants_filters: bool,
+}
+
+impl<'o> Rules<'o> {
+    /// Creates the rules from those for the dataset, if there are any, and those for all.
+    fn new(
+        (chunking, all_chunking): (Option<&'o Chunking>, &'o Chunking),
+        (filtering, all_filtering): (Option<&'o Filtering>, &'o Filtering),
+    ) -> Result<Self> {
+        let wants_chunks = matches!(chunking, Some(Chunking::Auto | Chunking::Shape(_)));
+        let wants_filters = matches!(filtering, Some(Filtering::Preset(_)));
+        let is_own_layout = chunking.is_some();
+        let chunking = chunking.unwrap_or(all_chunking);
+        let filtering = match (filtering, chunking) {
+            (Some(filtering), _) => filtering,
+            // The rule for this dataset has precedence over the filters for all.
+            (None, Chunking::Contiguous) if is_own_layout => &Filtering::None,
+            (None, _) => all_filtering,
+        };
+        match (chunking, filtering) {
+            (Chunking::Contiguous, Filtering::Preset(preset)) => Err(contradiction(preset)),
+            _ => Ok(Self { chunking, filtering, wants_chunks, wants_filters }),
+        }
+    }
+
+    /// Returns the error if the dataset cannot have what a rule for it asks for, because of `why`.
+    fn refuse(&self, why: &str) -> Result<()> {
+        match (self.wants_filters, self.wants_chunks) {
+            (true, _) => Err(Error::invalid(format!("cannot apply filters to the dataset: {why}"))),
+            (false, true) => Err(Error::invalid(format!("cannot give the dataset chunks: {why}"))),
+            (false, false) => Ok(()),
+        }
+    }
+}
+
+/// Returns the error for filters of contiguous data.
+fn contradiction(preset: &str) -> Error {
+    Error::invalid(format!(
+        "cannot apply the filters {preset} to contiguous data: only chunks have filters; choose chunks (auto), or the \
+         filters none"
+    ))
+}
+
 /// Plans one dataset.
 pub fn dataset_plan(
     contents: &Contents,
@@ -125,6 +181,17 @@ pub fn dataset_plan(
     dataset: &Dataset,
     embed: bool,
     (chunking, filtering): (&Chunking, &Filtering),
+) -> Result<Plan> {
+    let rules = Rules { chunking, filtering, wants_chunks: false, wants_filters: false };
+    ruled_plan(contents, item, dataset, embed, rules)
+}
+
+fn ruled_plan(
+    contents: &Contents,
+    item: &Item,
+    dataset: &Dataset,
+    embed: bool,
+    rules: Rules<'_>,
 ) -> Result<Plan> {
     let sizes = dataset.object().file().superblock().sizes;
     let translation = Translation::new(dataset.datatype(), sizes)?;
@@ -137,6 +204,10 @@ pub fn dataset_plan(
         bytes: 0,
     };
     let header = dataset.dataspace().clone();
+    let is_elsewhere = !dataset.external().is_empty() || matches!(dataset.layout(), Layout::Virtual { .. });
+    if !embed && is_elsewhere && dataset.store().is_none() && Marker::from_dataset(dataset).is_none() {
+        rules.refuse("its data are in other files or datasets, and are not copied; --embed copies them")?;
+    }
     if !embed && !dataset.external().is_empty() {
         return Ok(elsewhere(header, NewLayout::External(dataset.external().to_vec())));
     }
@@ -154,12 +225,26 @@ pub fn dataset_plan(
         }
     }
     let live = dataset.is_live();
-    let (chunking, filtering) =
-        if live { (&Chunking::Keep, &Filtering::Keep) } else { (chunking, filtering) };
+    if live {
+        rules.refuse("it is a live dataset, whose chunks hold its function")?;
+    }
+    if !translation.is_copy() && rules.wants_filters {
+        rules.refuse(
+            "its elements are references or have variable length, and what they refer to is not in its chunks",
+        )?;
+    }
+    match &dataspace {
+        Dataspace::Simple { dims, .. } if !dims.is_empty() => {}
+        Dataspace::Null => rules.refuse("it has a null dataspace, and so no elements")?,
+        _ => rules.refuse("it is a scalar, which has no chunks")?,
+    }
+    let keep = Rules { chunking: &Chunking::Keep, filtering: &Filtering::Keep, ..rules };
+    let rules = if live { keep } else { rules };
+    let Rules { chunking, filtering, .. } = rules;
     let size = translation.datatype.size;
     let too_large = || Error::limit("the dataset has more than 2^64 - 1 bytes");
     let bytes = dataset.elements()?.checked_mul(size).ok_or_else(too_large)?;
-    let chunk = choose_chunk(dataset, &dataspace, &translation, chunking, filtering, bytes)?;
+    let chunk = choose_chunk(dataset, &dataspace, &translation, rules, bytes)?;
     if let Dataspace::Simple { dims, max } = &mut dataspace
         && chunk.is_none()
     {
@@ -199,8 +284,7 @@ fn choose_chunk(
     dataset: &Dataset,
     dataspace: &Dataspace,
     translation: &Translation,
-    chunking: &Chunking,
-    filtering: &Filtering,
+    Rules { chunking, filtering, wants_chunks, wants_filters }: Rules<'_>,
     bytes: u64,
 ) -> Result<Option<Vec<u64>>> {
     let Dataspace::Simple { dims, max } = dataspace else { return Ok(None) };
@@ -216,11 +300,12 @@ fn choose_chunk(
         let bounds = chunk.iter().zip(max);
         bounds.map(|(chunk, max)| max.map_or(*chunk, |max| (*chunk).min(max.max(1)))).collect()
     };
-    let small = bytes < MIN_CHUNKED_BYTES && !grows;
+    // A small dataset that is named gets what was asked for.
+    let small = bytes < MIN_CHUNKED_BYTES && !grows && !wants_chunks && !wants_filters;
     Ok(match chunking {
         Chunking::Keep if old.is_some() => old,
         Chunking::Keep if matches!(filtering, Filtering::Preset(_)) && translation.is_copy() && !small => {
-            Some(good_chunk(dims, size))
+            Some(clipped(good_chunk(dims, size)))
         }
         // A virtual dataset that can grow becomes chunked, as contiguous data cannot grow.
         Chunking::Keep => (virtual_source && grows).then(|| good_chunk(dims, size)),

@@ -207,6 +207,42 @@ fn rules_are_checked() {
     refused(("/nowhere", Chunking::Auto), ErrorKind::Invalid);
     refused(("/again", Chunking::Shape(vec![5])), ErrorKind::Invalid);
     refused(("/again", Chunking::Contiguous), ErrorKind::Invalid);
+    refused(("/compact", Chunking::Shape(vec![1])), ErrorKind::Invalid);
+    refused(("/null", Chunking::Auto), ErrorKind::Invalid);
+}
+
+#[test]
+fn rules_that_cannot_apply_are_errors() {
+    let plan = |options: PackOptions| {
+        PackPlan::new(vec![Input { file: source(), into: String::new() }], options).map(drop)
+    };
+    let deflate = Filtering::Preset("deflate");
+    let refused = |options: PackOptions, why: &str| {
+        let error = plan(options).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid);
+        assert!(error.to_string().contains(why), "{error}");
+    };
+    let all = PackOptions { chunks: Chunking::Contiguous, filters: deflate, ..PackOptions::default() };
+    refused(all, "only chunks have filters");
+    let mut one = PackOptions { filter_rules: vec![("/plain".into(), deflate)], ..PackOptions::default() };
+    one.chunk_rules.push(("/plain".into(), Chunking::Contiguous));
+    refused(one.clone(), "object /plain");
+    // A rule for one dataset has precedence over the filters for all.
+    one.filter_rules.clear();
+    one.filters = deflate;
+    plan(one).unwrap();
+    let named =
+        |name: &str| PackOptions { filter_rules: vec![(name.to_owned(), deflate)], ..PackOptions::default() };
+    refused(named("/compact"), "a scalar");
+    refused(named("/null"), "null dataspace");
+    refused(named("/words"), "variable length");
+    refused(named("/group/pair"), "references");
+    // A dataset that is only small gets its filters.
+    let (_, file) = check(|options| options.filter_rules.push(("/plain".into(), deflate)));
+    let plain = get(&file, "plain").dataset().unwrap();
+    assert_eq!((plain.chunked().unwrap().dims.clone(), plain.pipeline().is_empty()), (vec![10], false));
+    let (_, file) = check(|options| options.filters = deflate);
+    assert!(get(&file, "plain").dataset().unwrap().chunked().is_none());
 }
 
 #[test]

@@ -1,10 +1,10 @@
 //! Comparison of a new file with its sources.
 
-use super::PackPlan;
 use super::list::Item;
 use super::plan::{CopyMethod, mappings};
 use super::shape::ChunkGroups;
 use super::translate::Translation;
+use super::{PackPlan, live};
 use crate::read::spread;
 use crate::write::NewLayout;
 use crate::{Dataset, Error, ErrorKind, File, Object, Result, digest};
@@ -194,7 +194,11 @@ fn compare_datasets(packing: &PackPlan, pair: &ObjectPair<'_>, items: &HashMap<u
         return Err(differs("its extent"));
     }
     if old.is_live() {
-        return compare_chunks(old, &copy).map(|()| plan.bytes);
+        compare_chunks(old, &copy)?;
+        if packing.moves_paths() {
+            live::check_inputs(packing, pair.item, copy.object().file(), items)?;
+        }
+        return Ok(plan.bytes);
     }
     if plan.how == CopyMethod::Nothing && old.external().is_empty() && old.chunked().is_none() {
         // All elements are the fill value, which is compared instead of them.

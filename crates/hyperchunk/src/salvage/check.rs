@@ -2,6 +2,7 @@
 
 use super::divide::{Division, Region, halves, merged};
 use super::find::FoundObject;
+use super::live;
 use super::report::{Condition, Evidence, MissingPart};
 use crate::io::interrupt;
 use crate::read::read_stored;
@@ -177,6 +178,15 @@ fn chunks(dataset: &Dataset, chunked: &Chunked, progress: &(dyn Fn(u64) + Sync))
         }
         Ok(chunks) => chunks,
     };
+    if dataset.is_live()
+        && let Err(error) = live::record(dataset)
+    {
+        if error.is_of_reading() {
+            return Err(error);
+        }
+        let extents = listed.iter().map(|chunk| chunk.address..chunk.address.saturating_add(chunk.size));
+        return Ok(Checked { extents: extents.collect(), ..Checked::lost(error) });
+    }
     let doubtful = overlapping(&listed);
     let mut evidence = Evidence::Checksum;
     let mut whole = Vec::with_capacity(listed.len());
@@ -320,7 +330,11 @@ impl<'d> ChunkCheck<'d> {
         self.bytes = 0;
         read_stored(dataset, chunk, &mut self.stored)?;
         if dataset.is_live() {
-            return Ok(Evidence::Unchecked);
+            // Without the filter, the chunk holds values.
+            return match chunk.filter_mask {
+                0 => live::chunk(dataset, &self.stored).map_err(|error| error.at(chunk.address)),
+                _ => Ok(Evidence::Unchecked),
+            };
         }
         let filters = self.filters(chunk);
         let used =

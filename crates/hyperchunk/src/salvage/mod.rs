@@ -12,12 +12,14 @@ mod divide;
 mod extents;
 mod find;
 mod holes;
+mod live;
 mod open;
 mod rebuild;
 mod report;
 mod scan;
 mod structure;
 
+pub use live::{LiveChecks, set_live_checks};
 pub use report::{Condition, Evidence, Loss, MissingPart, SalvageReport, SalvagedObject};
 
 use crate::io::{LocalFile, Source};

@@ -5,10 +5,11 @@ use super::{JSON_SUFFIX, append_suffix, escape_text, escaped, object_path, refus
 use hyperchunk::internal::pack::{Translation, needed};
 use hyperchunk::write::{CreateOptions, DatasetOptions, DatasetWriter, NewLayout, NewLink, NodeId, Writer};
 use hyperchunk::{Error, ErrorKind, Limits, Result, output};
+use hyperchunk_format::codec::Encoder;
 use hyperchunk_format::encode::LibVersion;
 use hyperchunk_format::model::{
     AllocationTime, Attribute, CharacterSet, Dataspace, Datatype, FillTime, FillValue, FillWhen, Filter,
-    Name, ObjectKind,
+    Name, ObjectKind, Pipeline,
 };
 use hyperchunk_format::parse::message;
 use hyperchunk_format::select::{Axis, Selection};
@@ -25,6 +26,12 @@ const MAX_JSON_BYTES: u64 = 64 << 20;
 const MAX_DEPTH: usize = 1024;
 /// Approximate number of bytes written at a time.
 const WRITE_BYTES: u64 = 16 << 20;
+/// Maximum size in bytes of a chunk with which filters are tried.
+const MAX_SAMPLE_BYTES: u64 = 64 << 20;
+/// HDF5's filter scale-offset, which rounds: applied to its own result, it may change values again.
+const SCALE_OFFSET: u16 = 6;
+/// Attribute with the record of a live dataset.
+const LIVE_RECORD: &[u8] = b"hyperchunk_udf";
 
 /// An object of the tree.
 struct Object {
@@ -132,8 +139,8 @@ fn fill(folder: &Path, objects: &[Object], writer: &Writer) -> Result<super::Exp
     }
     let mut datasets = Vec::new();
     for object in objects.iter().filter(|object| object.kind == ObjectKind::Dataset) {
-        let made =
-            dataset(writer, object, &nodes).map_err(|error| error.object(Name::from(&*object.path)))?;
+        let made = dataset(writer, object, &nodes, &mut done.notes)
+            .map_err(|error| error.object(Name::from(&*object.path)))?;
         nodes.insert(&object.path, made.id());
         datasets.push((object, made));
     }
@@ -149,6 +156,9 @@ fn fill(folder: &Path, objects: &[Object], writer: &Writer) -> Result<super::Exp
             writer.link(node, &parse_name(link)?, target).map_err(named)?;
         }
         for value in list(&object.about, "attributes") {
+            if is_live(object) && parse_name(value)? == LIVE_RECORD {
+                continue;
+            }
             attribute(folder, writer, object, node, value, &find).map_err(named)?;
             done.attributes += 1;
         }
@@ -183,7 +193,12 @@ fn target(link: &Value, find: &dyn Fn(&[u8]) -> Option<NodeId>) -> Result<NewLin
     }
 }
 
-fn dataset(writer: &Writer, object: &Object, nodes: &HashMap<&[u8], NodeId>) -> Result<DatasetWriter> {
+fn dataset(
+    writer: &Writer,
+    object: &Object,
+    nodes: &HashMap<&[u8], NodeId>,
+    notes: &mut Vec<String>,
+) -> Result<DatasetWriter> {
     let about = &object.about;
     let datatype = new_type(&field(about, "datatype")?)?;
     let mut dataspace = dataspace(&field(about, "dataspace")?)?;
@@ -192,12 +207,12 @@ fn dataset(writer: &Writer, object: &Object, nodes: &HashMap<&[u8], NodeId>) -> 
         // Contiguous data cannot grow.
         *max = dims.iter().copied().map(Some).collect();
     }
+    let pipeline = match &chunk {
+        Some(chunk) => pipeline(object, chunk, datatype.size, notes)?,
+        None => Pipeline::new(),
+    };
     let layout = chunk.map_or(NewLayout::Contiguous, NewLayout::Chunked);
-    let filtered = matches!(layout, NewLayout::Chunked(_));
-    let mut options = DatasetOptions::new(datatype, dataspace).with_layout(layout);
-    if filtered {
-        options = options.with_pipeline(list(about, "filters").iter().map(filter).collect::<Result<_>>()?);
-    }
+    let mut options = DatasetOptions::new(datatype, dataspace).with_layout(layout).with_pipeline(pipeline);
     let fill = about.get("fill").unwrap_or(&Value::Null);
     options.fill = parse_fill_value(fill);
     if is_stream(&options.datatype) {
@@ -221,6 +236,41 @@ fn dataset(writer: &Writer, object: &Object, nodes: &HashMap<&[u8], NodeId>) -> 
     options.track_order = about.get("tracked").and_then(Value::as_bool).unwrap_or(false);
     options.committed = committed(writer, about, nodes)?;
     writer.create_dataset(NodeId::ROOT, b"", options)
+}
+
+/// Returns whether an object was a live dataset: its values were computed when it was exported.
+fn is_live(object: &Object) -> bool {
+    list(&object.about, "filters")
+        .iter()
+        .any(|filter| filter.get("id").and_then(Value::as_u64) == Some(hyperchunk::live::FILTER.into()))
+}
+
+/// Returns the filters of a dataset; none, with a note, for those that cannot be applied to its values.
+fn pipeline(object: &Object, chunk: &[u64], size: u64, notes: &mut Vec<String>) -> Result<Pipeline> {
+    let name = Name::from(&*object.path);
+    if is_live(object) {
+        notes.push(format!(
+            "{name} was a live dataset: its values are stored; `hyperchunk udf attach` makes it a live one again"
+        ));
+        return Ok(Pipeline::new());
+    }
+    let filters: Pipeline = list(&object.about, "filters").iter().map(filter).collect::<Result<_>>()?;
+    let bytes = chunk.iter().fold(size, |bytes, dim| bytes.saturating_mul(*dim));
+    let why = if filters.iter().any(|filter| filter.id == SCALE_OFFSET) {
+        Some("scale-offset may change its values".to_owned())
+    } else if filters.is_empty() || bytes > MAX_SAMPLE_BYTES {
+        None
+    } else {
+        let zeros = vec![0; usize::try_from(bytes).unwrap_or(0)];
+        Encoder::new().encode(&filters, &zeros).err().map(|error| error.to_string())
+    };
+    Ok(match why {
+        Some(why) => {
+            notes.push(format!("{name} is stored without its filters: {why}"));
+            Pipeline::new()
+        }
+        None => filters,
+    })
 }
 
 fn committed(writer: &Writer, about: &Value, nodes: &HashMap<&[u8], NodeId>) -> Result<Option<u64>> {

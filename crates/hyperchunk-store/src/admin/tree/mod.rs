@@ -35,8 +35,8 @@ const READ_BYTES: u64 = 16 << 20;
 /// Suffix of the name of an object's JSON file.
 const JSON_SUFFIX: &str = "~.json";
 
-/// Result of an export.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+/// Result of an export or an import.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct ExportReport {
     /// Number of groups.
@@ -49,6 +49,8 @@ pub struct ExportReport {
     pub attributes: u64,
     /// Number of bytes of data.
     pub bytes: u64,
+    /// Notes for the user about what an import changed.
+    pub notes: Vec<String>,
 }
 
 /// Exports every object of a file to a new folder.

@@ -110,6 +110,18 @@ fn other_names_are_errors() {
 }
 
 #[test]
+fn functions_whose_call_computes_nothing_are_refused() {
+    check(&[
+        (
+            "def dynamic_dataset():\n    for n in lib.getData('a'):\n        yield n",
+            "!line 3: dynamic_dataset contains",
+        ),
+        ("async def dynamic_dataset(): pass", "!dynamic_dataset is `async`"),
+        ("def dynamic_dataset():\n    def each():\n        yield lib.getData('a')\n    list(each())\n", "a"),
+    ]);
+}
+
+#[test]
 fn nothing_of_the_source_runs() {
     let path = std::env::temp_dir().join(format!("hyperchunk-scan-{}", std::process::id()));
     let source =
