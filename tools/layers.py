@@ -91,7 +91,7 @@ LAYERS = {
         "attributes=expression=inputs",
         "stored",
         "plan",
-        "vlen_strings",
+        "vlen_strings copies",
         "evaluate",
         "chunked device edit observe",
     ),
