@@ -205,22 +205,20 @@ class Lib:
         return time.time()
 
     def _check_result(self, result: Any) -> None:
-        """Fails if ``dynamic_dataset`` returned something: its outputs are what it writes to them.
-
-        The body of a generator or a coroutine has not run at all. Functions of HDF5-UDF may return anything, as before.
+        """Fails if ``dynamic_dataset`` returned a generator or a coroutine, whose body has not run at all. Other values
+        are ignored: the outputs are what the function writes to them.
         """
-        if result is None or self._is_legacy:
-            return
         kind = type(result).__name__
         reasons = {
             "generator": "remove `yield`, with which a call computes nothing",
             "coroutine": "remove `async`, with which a call computes nothing",
             "async_generator": "remove `async` and `yield`, with which a call computes nothing",
         }
+        if kind not in reasons or self._is_legacy:
+            return
         if kind == "coroutine":
             result.close()
-        advice = reasons.get(kind, 'write the values to the output, as in lib.array("NDVI")[...] = values')
-        raise TypeError(f"dynamic_dataset returned a value of the type {kind}: expected None; {advice}")
+        raise TypeError(f"dynamic_dataset returned a value of the type {kind}: expected None; {reasons[kind]}")
 
     @staticmethod
     def _fork() -> int:

@@ -203,6 +203,11 @@ impl Table {
         scan.map(|scan| Scan { bytes_scanned: scan.counter(), scan: Mutex::new(Some(scan)) })
     }
 
+    /// Names of the columns whose statistics are those of their datasets.
+    fn plain_numbers(&self) -> Vec<String> {
+        self.0.plain_numbers().into_iter().map(str::to_owned).collect()
+    }
+
     /// True if statistics exist for any column.
     fn keeps_zones(&self, py: Python<'_>) -> PyResult<bool> {
         self.run(py, hyperchunk_arrow::Table::keeps_zones)

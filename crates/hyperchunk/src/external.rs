@@ -178,7 +178,7 @@ impl ExternalFiles {
     /// `from`; a relative one is tried beside `from`, then in the working folder. The first existing file
     /// decides: if the policy forbids it, the search ends with an error. If the policy is restricted, a working
     /// folder outside of the folder of `from` is not searched, and a file that does not exist is an error of the
-    /// policy if its name leads out of the folder: which files exist there stays unknown.
+    /// policy if its name leads out of the folder.
     fn find<T: Opened>(
         &self,
         from: &File,

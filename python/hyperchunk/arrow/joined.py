@@ -250,10 +250,11 @@ class JoinedTable:
     def _paths(self, columns: Sequence[str]) -> list[tuple[str, bytes, _core.Dataset]]:
         """Returns the columns that are datasets of one dimension, and may have statistics."""
         source, found = self._source, []
+        plain = set(self._first.plain_numbers())
         for name in columns:
             path = source.path if source.path in source.collection else f"{source.path.rstrip('/')}/{name.strip('/')}"
             dataset = source.collection.get(path)
-            if dataset is not None and dataset.ndim == 1 and dataset.dtype.kind in "iuf":
+            if name in plain and dataset is not None and dataset.ndim == 1 and dataset.dtype.kind in "iuf":
                 found.append((name, encode(path), dataset.first._readable))
         return found
 

@@ -160,8 +160,8 @@ class WritableFile(WritableGroup, File):
             raise ValueError(f"layout must be 'cloud' or None, not {layout!r}")
         low, high = _bounds(libver)
         options: dict[str, object] = {
-            "oldest": release(low),
-            "newest": release(high),
+            "oldest": _release(low),
+            "newest": _release(high),
             "threads": threads or 0,
             "sync": _SYNC[sync],
             "page": (page_size or _FIRST_PAGE_BYTES) if layout == "cloud" or page_size else None,
@@ -403,7 +403,7 @@ def _bounds(libver: str | tuple[str, str] | None) -> tuple[str, str]:
     return (libver, libver) if isinstance(libver, str) else (libver[0], libver[1])
 
 
-def release(name: str) -> str:
+def _release(name: str) -> str:
     """Returns the name of a release of HDF5 for `_core`."""
     if name not in _OLDEST:
         raise ValueError(f"libver must be of {', '.join(_OLDEST)}, not {name!r}")

@@ -8,7 +8,9 @@ from pathlib import Path
 import duckdb
 import h5py
 import hyperchunk
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from fresh import HYPERCHUNK
@@ -86,6 +88,16 @@ def test_an_imported_table_is_the_same_when_it_is_read(tmp_path: Path, column: p
             assert values.type in (table["x"].type, column.type) or is_truth
             assert str(values.to_pylist()) == str(table["x"].to_pylist())
             assert found["x"].null_count == table["x"].null_count
+        # The forms of other libraries.
+        if pa.types.is_date64(column.type) or pa.types.is_decimal256(column.type):
+            return
+        for again in (pa.Table.from_pandas(file.table("/a").to_pandas()), file.table("/a").to_polars().to_arrow()):
+            shown = again["x"].cast(pa.bool_()) if is_truth else again["x"]
+            if pa.types.is_floating(shown.type):
+                assert shown.to_pylist()[1] in (None, 1.5)
+            else:
+                expected = table["x"].cast(shown.type) if not pa.types.is_large_list(shown.type) else table["x"]
+                assert str(shown.to_pylist()) == str(expected.to_pylist())
     # And once more: what is exported is imported again, with less nulls.
     done = run("export", f"{tmp_path / 'a.h5'}:/a", tmp_path / "b.arrow")
     assert done.returncode == 0, done.stderr
@@ -127,3 +139,42 @@ def test_text_with_a_zero_byte_is_refused(tmp_path: Path, column: list[object]) 
         assert done.returncode == 0, done.stderr
         with h5py.File(tmp_path / "b.h5") as file:
             assert [bytes(value) for value in file["b/s"][...]] == [b"a\0b", b"c"]
+
+
+def test_statistics_of_stored_zeros_are_not_those_of_nulls(tmp_path: Path) -> None:
+    for number in (0, 1):
+        table = pa.table(
+            {
+                "x": pa.array([5, None, 7 + number, None]),
+                "q": pa.array([decimal.Decimal("1.50"), None, decimal.Decimal("2.50"), None], pa.decimal128(10, 2)),
+                "i": [1, 2, 3, 4],
+            }
+        )
+        pq.write_table(table, tmp_path / f"{number}.parquet")
+        done = run("import", tmp_path / f"{number}.parquet", tmp_path / f"{number}.h5", "--name", "/t")
+        assert done.returncode == 0, done.stderr
+    files = [tmp_path / f"{number}.h5" for number in (0, 1)]
+    with hyperchunk.open_collection(files, concat=0, statistics=["t/x", "t/i"]) as collection:
+        found = collection.table("/t").to_dataset()
+        assert found.to_table(filter=pc.field("x").is_null()).num_rows == 4
+        assert found.to_table(filter=pc.field("x") > 6)["x"].to_pylist() == [7, 8]
+        assert found.to_table(filter=pc.field("q") < decimal.Decimal("2.00")).num_rows == 2
+        assert found.to_table(filter=pc.field("i") > 3)["x"].to_pylist() == [None, None]
+
+
+def test_nulls_in_numpy(tmp_path: Path) -> None:
+    table = pa.table(
+        {
+            "b": pa.array([True, None]),
+            "v": pa.array([[1.0, 2.0], None], pa.list_(pa.float64(), 2)),
+            "w": pa.array([[1, 2], None], pa.list_(pa.int32(), 2)),
+        }
+    )
+    pq.write_table(table, tmp_path / "a.parquet")
+    assert run("import", tmp_path / "a.parquet", tmp_path / "a.h5").returncode == 0
+    with hyperchunk.open(tmp_path / "a.h5") as file:
+        found = file.table("/a", columns=["b", "v"]).to_numpy()
+        assert found["b"].tolist() == [True, None]
+        np.testing.assert_array_equal(found["v"], [[1, 2], [np.nan, np.nan]])
+        with pytest.raises(hyperchunk.HyperchunkError, match="the column w: expected no nulls"):
+            file.table("/a").to_numpy()

@@ -1,5 +1,6 @@
 //! Tables with other conversion options.
 
+use super::imported_columns::{restore_again, restored_type};
 use super::table::{Column, Table};
 use crate::Result;
 use crate::types::{Cells, ColumnType, Compounds, ConversionOptions, Enums, Half, Strings};
@@ -17,7 +18,7 @@ impl Table {
             return self.clone();
         }
         let columns = self.0.columns.iter().zip(wanted.fields()).map(|(column, wanted)| {
-            let kind = with_schema(&column.kind, wanted).unwrap_or_else(|| column.kind.clone());
+            let kind = with_schema(column, wanted).unwrap_or_else(|| column.kind.clone());
             Column { kind, ..*column }
         });
         self.with_columns(columns.collect())
@@ -33,13 +34,14 @@ impl Table {
         let columns = self.0.columns.iter().map(|column| {
             let kind = &column.kind;
             let made = ColumnType::new(kind.field().name(), kind.datatype(), kind.cell(), conversion)?;
-            Ok(Column { kind: with_more(made, kind.field()), ..*column })
+            Ok(Column { kind: restore_again(with_more(made, kind.field()), column), ..*column })
         });
         Ok(self.with_columns(columns.collect::<Result<_>>()?))
     }
 }
 
-fn with_schema(kind: &ColumnType, wanted: &Field) -> Option<ColumnType> {
+fn with_schema(column: &Column, wanted: &Field) -> Option<ColumnType> {
+    let kind = &column.kind;
     let field = kind.field();
     if field.data_type() == wanted.data_type()
         && (plain(wanted) || field.extension_type_name() == wanted.extension_type_name())
@@ -49,10 +51,14 @@ fn with_schema(kind: &ColumnType, wanted: &Field) -> Option<ColumnType> {
     let made = all_conversions().filter_map(|conversion| {
         ColumnType::new(field.name(), kind.datatype(), kind.cell(), &conversion).ok()
     });
-    let fits = made.filter(|made| made.field().data_type() == wanted.data_type());
+    // Values of an imported type mean nothing as those of the stored one.
+    let fits = made.filter(|made| {
+        made.field().data_type() == wanted.data_type()
+            && restored_type(made.field(), field.data_type()).is_none()
+    });
     // Prefer the one with the same extension type.
     let found = fits.max_by_key(|made| made.field().extension_type_name() == wanted.extension_type_name())?;
-    Some(with_more(found, field))
+    Some(restore_again(with_more(found, field), column))
 }
 
 /// Adds another field's metadata that a column lacks.

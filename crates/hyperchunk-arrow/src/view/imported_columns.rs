@@ -2,6 +2,7 @@
 
 use super::table::{Column, StoredDataset, named};
 use super::text_attributes::text;
+use crate::types::ColumnType;
 use crate::types::metadata::{ARROW_TYPE, VALID, VALID_SUFFIX};
 use crate::{Error, ErrorKind, Result};
 use arrow_array::cast::AsArray as _;
@@ -44,6 +45,15 @@ pub(super) fn restore(
     Ok(())
 }
 
+/// Gives a column with another conversion the type and the nulls that it had.
+pub(super) fn restore_again(kind: ColumnType, column: &Column) -> ColumnType {
+    let kind = match restored_type(kind.field(), column.kind.field().data_type()) {
+        Some(restored) => kind.with_type(restored),
+        None => kind,
+    };
+    if column.valid.is_some() { kind.with_nulls() } else { kind }
+}
+
 /// Returns the dataset that marks rows.
 fn marks(group: &Object, name: &str, rows: u64) -> Result<StoredDataset> {
     let found = group.group()?.get(name.as_bytes())?;
@@ -66,7 +76,7 @@ fn marks(group: &Object, name: &str, rows: u64) -> Result<StoredDataset> {
 
 /// Returns the type of a column whose values are the same bytes as those of the type that it had in Arrow; `None` if
 /// they are not, or the type has no other name.
-fn restored_type(field: &Field, wanted: &DataType) -> Option<DataType> {
+pub(super) fn restored_type(field: &Field, wanted: &DataType) -> Option<DataType> {
     let is_same = match (field.data_type(), wanted) {
         (DataType::Int32, DataType::Time32(_) | DataType::Decimal32(..))
         | (DataType::Int64, DataType::Time64(_) | DataType::Decimal64(..))

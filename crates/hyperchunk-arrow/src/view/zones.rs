@@ -52,6 +52,14 @@ impl Table {
         Ok(false)
     }
 
+    /// Returns the names of the columns whose values are plain numbers, never null, and all elements of a dataset:
+    /// statistics of the dataset are those of the column.
+    #[must_use]
+    pub fn plain_numbers(&self) -> Vec<&str> {
+        let columns = self.0.columns.iter().filter(|column| self.0.numbers(column).is_some());
+        columns.map(|column| column.kind.field().name().as_str()).collect()
+    }
+
     /// Returns the statistics of columns; `None` if there are none. Reads no values.
     ///
     /// # Errors

@@ -73,7 +73,8 @@ pub struct PollReport {
     /// True if all writers that have begun are finished or stopped. Before any write or commit it is
     /// false, since no writer has begun.
     pub done: bool,
-    /// Writers whose processes ended on this machine without closing their logs.
+    /// Writers whose processes ended on this machine without closing their logs, with data that were not committed
+    /// when the query began.
     pub stopped: Vec<WriterId>,
 }
 
@@ -147,7 +148,7 @@ impl Follow {
             let is_new = tail.committed == 0;
             if !tail.done || !tail.flushed.is_empty() {
                 let name = log_path(&self.path, writer);
-                let mut is_stopped = false;
+                let (mut is_stopped, mut is_committed) = (false, false);
                 let walked = Log::open_for_reads(&name).and_then(|log| {
                     is_stopped = process::is_stopped(&log.header);
                     // A compacted log repeats other writers' data.
@@ -157,6 +158,7 @@ impl Follow {
                     }
                     // The length may be from before the process ended.
                     let log = if is_stopped { Log::open_for_reads(&name)? } else { log };
+                    is_committed = log.file_size() <= tail.committed;
                     tail.scan_records(&log, &self.dataset, &self.predicate, &mut polled)
                 });
                 match walked {
@@ -165,7 +167,7 @@ impl Follow {
                     Err(error) if tail.is_gone(&error) => {}
                     Err(error) => return Err(error.file(name.display())),
                 }
-                if is_stopped && !tail.done {
+                if is_stopped && !tail.done && !is_committed {
                     polled.stopped.push(writer);
                 }
                 polled.done &= (tail.done || is_stopped) && tail.flushed.is_empty();

@@ -20,7 +20,21 @@ pub fn place() -> u64 {
 /// Returns whether a process is running; `None` if its scope is another one.
 #[must_use]
 pub(crate) fn is_running(scope: u64, process: u32) -> Option<bool> {
-    (scope != 0 && scope == place()).then(|| std::path::Path::new(&format!("/proc/{process}")).exists())
+    (scope != 0 && process != 0 && scope == place()).then(|| exists(process))
+}
+
+/// Returns whether a process exists, which `/proc` may hide if it belongs to another user.
+#[cfg(unix)]
+fn exists(process: u32) -> bool {
+    let Ok(process) = libc::pid_t::try_from(process) else { return false };
+    // SAFETY: signal 0 is not sent; it is only checked whether one could be sent.
+    let found = unsafe { libc::kill(process, 0) } == 0;
+    found || std::io::Error::last_os_error().raw_os_error() == Some(libc::EPERM)
+}
+
+#[cfg(not(unix))]
+fn exists(_: u32) -> bool {
+    true
 }
 
 /// Returns whether the process that wrote a log is known to have ended.

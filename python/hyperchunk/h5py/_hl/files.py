@@ -15,7 +15,7 @@ from hyperchunk.h5py._hl.group import Group
 from hyperchunk.h5py._objects import ObjectID
 from hyperchunk.h5py.h5 import get_config
 from hyperchunk.typing import FileName
-from hyperchunk.write.file import release
+from hyperchunk.write.file import _release
 
 mpi = ros3 = direct_vfd = False
 hdf5_version = (2, 0, 0)
@@ -266,7 +266,7 @@ class File(Group):
 def _releases(libver: Any) -> tuple[str, str]:
     low, high = (libver, "latest") if isinstance(libver, str) else libver
     for name in (low, high):
-        release(name)
+        _release(name)
     return tuple("v200" if name == "latest" else name for name in (low, high))  # type: ignore[return-value]
 
 
