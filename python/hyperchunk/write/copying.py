@@ -100,14 +100,18 @@ class _Copier:
         else:
             raise TypeError(f"cannot copy a {type(source).__name__}")
         self.made[key] = node
+        self.details(source, node)
+        if isinstance(source, Group) and depth:
+            for called, link in members:
+                self.link(source, called, link, node, depth - 1)
+
+    def details(self, source: HLObject, node: _core.Node) -> None:
+        """Copies the comment and the attributes of an object."""
         comment = source._object.comment
         if comment is not None:
             node.set_comment(encode(comment))
         if self.with_attributes:
             self.attributes(source, node)
-        if isinstance(source, Group) and depth:
-            for called, link in members:
-                self.link(source, called, link, node, depth - 1)
 
     def link(self, source: Group, name: str, link: Description, node: _core.Node, depth: int) -> None:
         """Copies one link of a group, or its target."""
@@ -145,8 +149,9 @@ class _Copier:
             address = node.address
         key = source._opened.filename, address
         if key not in self.made:
-            datatype = source._opened.need().object(address).datatype()
-            self.made[key] = parent.commit_datatype(b"", datatype)
+            found = source._opened.need().object(address)
+            self.made[key] = node = parent.commit_datatype(b"", found.datatype())
+            self.details(Datatype(source._opened, found, None), node)
         return self.made[key]
 
     def dataset(self, source: Dataset, parent: _core.Node, name: bytes, committed: _core.Node | None) -> _core.Node:

@@ -19,6 +19,7 @@ def source(tmp_path: Path) -> Path:
         file["types/pair"] = PAIR
         file["types/text"] = h5py.string_dtype()
         pair, text = file["types/pair"], file["types/text"]
+        pair.attrs["made"] = [1, 2]
         for name in ("g/one", "g/two"):
             dataset = file.create_dataset(name, (3,), pair, chunks=(2,))
             dataset[...] = np.array([(1, 2), (3, 4), (5, 6)], PAIR)
@@ -99,3 +100,16 @@ def test_a_second_copy_uses_the_same_types_in_the_same_file(source: Path) -> Non
         types = [file[name].id.get_type() for name in ("g/one", "first", "second")]
         assert len({h5py.h5o.get_info(one).addr for one in types}) == 1
         assert h5py.h5i.get_name(types[0]) == b"/types/pair"
+
+
+@pytest.mark.parametrize("name", ["/", "g/one"])
+def test_datatypes_that_their_users_bring_keep_their_attributes(source: Path, tmp_path: Path, name: str) -> None:
+    with hyperchunk.open(source) as file, hyperchunk.open(tmp_path / "b.h5", "w") as into:
+        # In the order of names, the datasets that use the datatypes come before them.
+        into.copy(file[name], "copy")
+    with h5py.File(tmp_path / "b.h5") as file:
+        used = file["copy/g/one" if name == "/" else "copy"].id.get_type()
+        assert h5py.h5a.exists(used, b"made")
+        if name == "/":
+            assert file["copy/types/pair"].attrs["made"].tolist() == [1, 2]
+            assert h5py.h5o.get_info(used).addr == h5py.h5o.get_info(file["copy/types/pair"].id).addr
