@@ -206,7 +206,7 @@ class Lib:
 
     def _check_result(self, result: Any) -> None:
         """Fails if ``dynamic_dataset`` returned a generator or a coroutine, whose body has not run at all. Other values
-        are ignored: the outputs are what the function writes to them.
+        are ignored, since the function writes to its outputs.
         """
         kind = type(result).__name__
         reasons = {

@@ -203,7 +203,7 @@ impl Table {
         scan.map(|scan| Scan { bytes_scanned: scan.counter(), scan: Mutex::new(Some(scan)) })
     }
 
-    /// Names of the columns whose statistics are those of their datasets.
+    /// Names of the columns that are datasets of plain numbers: statistics of the dataset hold for the column.
     fn plain_numbers(&self) -> Vec<String> {
         self.0.plain_numbers().into_iter().map(str::to_owned).collect()
     }

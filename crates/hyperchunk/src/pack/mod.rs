@@ -124,9 +124,9 @@ pub enum Filtering {
     Keep,
     /// Uncompressed.
     None,
-    /// A preset ([`crate::codec::PRESETS`]). For all datasets, it does not apply to small ones that are not chunked, nor
-    /// to those of references or variable-length elements; a rule for such a dataset is an error unless it is only
-    /// small.
+    /// A preset ([`crate::codec::PRESETS`]). As the default for all datasets, it leaves out small ones that are not
+    /// chunked, and elements that are references or have variable length. A rule that names a dataset also applies to
+    /// a small one, and is an error for such elements.
     Preset(&'static str),
 }
 
