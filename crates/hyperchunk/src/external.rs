@@ -176,9 +176,10 @@ impl ExternalFiles {
 
     /// Searches for a file as libhdf5 does. An absolute name is tried as it is, then its last part beside
     /// `from`; a relative one is tried beside `from`, then in the working folder. The first existing file
-    /// decides: if the policy forbids it, the search ends with an error. If the policy is restricted, a working
-    /// folder outside of the folder of `from` is not searched, and a file that does not exist is an error of the
-    /// policy if its name leads out of the folder.
+    /// decides: if the policy forbids it, the search ends with an error. If the policy is restricted, a file that
+    /// does not exist is an error of the policy if its name leads out of the folder; a working folder outside of
+    /// the folder of `from` gives only files that are in the latter, and the error does not show whether it
+    /// contains others.
     fn find<T: Opened>(
         &self,
         from: &File,
@@ -194,10 +195,13 @@ impl ExternalFiles {
         let mut forbidden = None;
         let is_confined = self.policy() != ExternalPolicy::Anywhere;
         for path in self.home.candidates(&given) {
-            if is_confined && self.home.is_elsewhere(&path) {
-                continue;
+            let mut real = if is_unrestricted { None } else { place::resolve(&path) };
+            let is_elsewhere = is_confined && self.home.is_elsewhere(&path);
+            if let Some(found) = real.take_if(|_| is_elsewhere)
+                && self.is_allowed(from, name, &found)?
+            {
+                real = Some(found);
             }
-            let real = if is_unrestricted { None } else { place::resolve(&path) };
             let key = match real {
                 _ if is_unrestricted => Key::Named(path.clone()),
                 Some(real) => {
@@ -205,7 +209,7 @@ impl ExternalFiles {
                     Key::Checked(real)
                 }
                 None => {
-                    if is_confined && !self.home.names(&path) {
+                    if is_confined && !is_elsewhere && !self.home.names(&path) {
                         forbidden = forbidden.or_else(|| Some(self.outside(name)));
                     }
                     continue;
@@ -236,12 +240,24 @@ impl ExternalFiles {
                 Err(error) => return Err(error),
             }
         }
+        let place = match is_confined {
+            true if self.is_for_inputs() => {
+                " in this file's folder, and from elsewhere functions get no inputs (profile, `inputs`)"
+            }
+            true => " in this file's folder, and others must not be opened (option `external`)",
+            false => "",
+        };
         Err(forbidden.unwrap_or_else(|| {
             Error::new(
                 ErrorKind::NotFound,
-                format!("cannot open the file `{name}` that it names: it does not exist"),
+                format!("cannot open the file `{name}` that it names: it does not exist{place}"),
             )
         }))
+    }
+
+    /// Returns whether the rules for inputs of functions restrict it, and nothing else.
+    fn is_for_inputs(&self) -> bool {
+        live::inputs_policy().is_some() && self.policy == ExternalPolicy::Anywhere
     }
 
     /// Checks the resolved path of a file against the policy.
@@ -249,13 +265,17 @@ impl ExternalFiles {
         if live::inputs_policy().is_some() && place::is_of_the_system(real) {
             return Err(no_input(name));
         }
+        if self.is_allowed(from, name, real)? { Ok(()) } else { Err(self.outside(name)) }
+    }
+
+    /// Returns whether the policy allows a resolved path.
+    fn is_allowed(&self, from: &File, name: &Name, real: &Path) -> Result<bool> {
         let policy = self.policy();
         if policy == ExternalPolicy::Anywhere {
-            return Ok(());
+            return Ok(true);
         }
         let below = self.home.below(from.0.source.file(), name, real)?;
-        let may = |below: &Path| policy != ExternalPolicy::Listed || !place::is_hidden(below);
-        if below.is_some_and(may) { Ok(()) } else { Err(self.outside(name)) }
+        Ok(below.is_some_and(|below| policy != ExternalPolicy::Listed || !place::is_hidden(below)))
     }
 
     /// Opens a file whose resolved path was checked; an error if there is a symbolic link on it by now.
@@ -273,7 +293,7 @@ impl ExternalFiles {
 
     /// Returns the error for a file outside of the folder of the file that names it.
     fn outside(&self, name: &Name) -> Error {
-        if live::inputs_policy().is_some() && self.policy == ExternalPolicy::Anywhere {
+        if self.is_for_inputs() {
             let message = format!(
                 "it leads to the file `{name}`, outside this file's folder, from where functions get no inputs (profile, `inputs`)"
             );

@@ -130,6 +130,18 @@ fn what_exists_nowhere_is_not_found() {
     assert!(Path::new("Cargo.toml").exists());
     assert_eq!(kind("Cargo.toml"), Err(ErrorKind::NotFound));
     assert!(file.0.external.open_raw(&file, &"Cargo.toml".into()).is_ok());
+    // But a name from the working folder may lead into the folder.
+    let up: PathBuf = std::env::current_dir().unwrap().components().skip(1).map(|_| "..").collect();
+    let root: PathBuf = std::env::current_dir().unwrap().components().take(1).collect();
+    let from_here = |name: &str| up.join(scene.at(name).strip_prefix(&root).unwrap());
+    assert_eq!(kind(from_here("data/in").to_str().unwrap()), Ok(()));
+    let messages = ["home/secret", "home/none"].map(|name| {
+        let opened = || file.0.external.open_raw(&file, &from_here(name).to_str().unwrap().into()).map(drop);
+        let error = live::with_inputs(ExternalPolicy::Beside, opened).unwrap_err().to_string();
+        error.replace(name, "NAME")
+    });
+    assert_eq!(messages[0], messages[1]);
+    assert!(messages[0].contains("functions get no inputs"), "{}", messages[0]);
 }
 
 #[test]
