@@ -57,8 +57,10 @@ pub(super) fn encoded(encoding: &str, first: &[u8]) -> Option<Error> {
     is_encoded.then(|| Error::unsupported(message))
 }
 
-/// Returns the failure for a response without a valid range.
-pub(super) fn no_range(seen: &Seen) -> Failure {
+/// Returns the failure for a response without a valid range. `opened`: whether an earlier one had one, so that
+/// this is not how the server always answers.
+pub(super) fn no_range(seen: &Seen, opened: bool) -> Failure {
+    let few = |reason| Failure::Passing { reason, wait: None, at_most: if opened { u32::MAX } else { 2 } };
     let given = seen.content_range.as_ref().map(|given| given.chars().take(100).collect::<String>());
     match (seen.status, given) {
         (Some(206), Some(given)) if given.ends_with("/*") => {
@@ -77,11 +79,6 @@ pub(super) fn no_range(seen: &Seen) -> Failure {
         }
         _ => Failure::passing("the server answered without a range"),
     }
-}
-
-/// Returns the failure for a response that is most probably the same each time.
-fn few(reason: String) -> Failure {
-    Failure::Passing { reason, wait: None, at_most: 2 }
 }
 
 pub(super) fn stalled(timeout: Duration) -> Failure {

@@ -171,7 +171,8 @@ impl Target {
         if let Some(size) = seen.whole.filter(|_| self.version.is_none()) {
             return Ok((size, size));
         }
-        let (start, end, size) = seen.range.ok_or_else(|| Some(failure::no_range(seen)))?;
+        let (start, end, size) =
+            seen.range.ok_or_else(|| Some(failure::no_range(seen, self.version.is_some())))?;
         let wrong = |of: String| {
             let what =
                 format!("the server answered with bytes {start} to {end}{of} instead of the requested ones");

@@ -167,6 +167,17 @@ fn ranges_without_a_size_or_a_place() {
 }
 
 #[test]
+fn a_range_that_misses_in_one_of_many_answers() {
+    let bytes = pattern(5000);
+    let server = Server::new(bytes.clone(), |request: &Request| match request.number {
+        1..=4 => Answer::Status(206, "", "abc"),
+        _ => Answer::Right,
+    });
+    let source = open(&server.url("x.h5"), &options()).unwrap();
+    assert_eq!(fetch_one(&source, 2000..3000).unwrap(), bytes[2000..3000]);
+}
+
+#[test]
 fn versions_without_strong_etags() {
     let modified = Some("Sat, 01 Aug 2026 10:00:00 GMT");
     for (etag, modified, expected) in [
