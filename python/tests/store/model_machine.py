@@ -338,8 +338,9 @@ class Stores(RuleBasedStateMachine):
             self.handles = [store.open(self.path, sync="never")]
         self.tree, self.epoch = tree, number
         if named is not None and "conflicts" not in OFF:
-            aliases = {path for path, kinds in conflicts.items()} | late
-            aliases |= {path for path, one in tree.items() if any(one is tree.get(other) for other in late)}
+            may = {path for path, kinds in conflicts.items()} | late
+            # A conflict may be named by any path of its object.
+            aliases = may | {path for path, one in tree.items() if any(one is tree.get(other) for other in may)}
             assert named <= aliases, f"conflicts about {named}, not {expected}"
             assert all(any(tree[path] is tree[other] for other in named if other in tree) for path in expected), (
                 f"conflicts about {named}, not {expected}"
