@@ -195,13 +195,12 @@ impl ExternalFiles {
         let mut forbidden = None;
         let is_confined = self.policy() != ExternalPolicy::Anywhere;
         for path in self.home.candidates(&given) {
-            let mut real = if is_unrestricted { None } else { place::resolve(&path) };
             let is_elsewhere = is_confined && self.home.is_elsewhere(&path);
-            if let Some(found) = real.take_if(|_| is_elsewhere)
-                && self.is_allowed(from, name, &found)?
-            {
-                real = Some(found);
-            }
+            let resolved = if is_unrestricted { None } else { place::resolve(&path) };
+            let real = match resolved {
+                Some(real) if is_elsewhere && !self.is_allowed(from, name, &real)? => None,
+                real => real,
+            };
             let key = match real {
                 _ if is_unrestricted => Key::Named(path.clone()),
                 Some(real) => {
@@ -255,7 +254,7 @@ impl ExternalFiles {
         }))
     }
 
-    /// Returns whether the rules for inputs of functions restrict it, and nothing else.
+    /// Returns whether only the rules for inputs of functions restrict the search.
     fn is_for_inputs(&self) -> bool {
         live::inputs_policy().is_some() && self.policy == ExternalPolicy::Anywhere
     }
