@@ -115,7 +115,7 @@ class Stores(RuleBasedStateMachine):
         self.handles = [store.create(self.path, made, attrs=attrs, groups=groups, sync="never")]
 
     def exclusive(self) -> bool:
-        """Whether a session has what lets no other be at work."""
+        """Returns whether a session must be the only one."""
         return any(session.edits or session.anew for session in self.sessions)
 
     def handle(self, how: str) -> store.Store:
@@ -277,7 +277,7 @@ class Stores(RuleBasedStateMachine):
         self.committed(how, taken)
 
     def committed(self, how: str, taken: list[Making]) -> None:
-        """Makes an epoch, and looks at it."""
+        """Makes an epoch, and checks it."""
         assert all(one.id or not one.ops for one in taken)
         taken.sort(key=lambda one: (one.priority, one.id))
         anew = any(one.anew for one in taken)
@@ -348,7 +348,7 @@ class Stores(RuleBasedStateMachine):
         self.check()
 
     def same(self, expected: dict[str, Any], found: dict[str, Any], who: str, *, bare: bool = False) -> None:
-        """What somebody sees is what the model has."""
+        """Checks the contents that a reader sees against the model."""
         refusable = set(self.unlinked)
         try:
             compare(expected, found, who, refusable if bare else None)
@@ -357,7 +357,7 @@ class Stores(RuleBasedStateMachine):
             raise
 
     def check(self) -> None:
-        """Everybody sees what was committed."""
+        """Checks the committed contents through every reader."""
         expected = shown(self.tree)
         self.same(expected, model_read.tree(hyperchunk, str(self.path)), "hyperchunk.open")
         self.same(expected, self.reader("read", str(self.path)), "plain h5py", bare=True)
@@ -397,7 +397,7 @@ class Stores(RuleBasedStateMachine):
         self.check()
 
     def vacuum(self) -> None:
-        """Old epochs go."""
+        """Removes old epochs."""
         if self.sessions:
             return
         note("vacuum")
@@ -417,7 +417,7 @@ class Stores(RuleBasedStateMachine):
         return packed
 
     def end(self) -> None:
-        """A history ends: everything is committed, and read once more."""
+        """Ends a history: commits everything, and reads it once more."""
         for session in list(self.sessions):
             if session.state == "open":
                 self.end_session(session, "close")
