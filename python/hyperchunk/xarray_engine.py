@@ -6,6 +6,7 @@ registers ``ds.hyperchunk``, which writes; a program that opens no file imports 
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -21,7 +22,7 @@ from xarray.coding.strings import create_vlen_dtype
 from xarray.core import indexing
 from xarray.core.utils import FrozenDict, close_on_error
 
-from hyperchunk import netcdf, xarray_writer
+from hyperchunk import netcdf, xarray_accessors
 from hyperchunk.collection import Collection, open_collection
 from hyperchunk.dtypes import check_string_dtype
 from hyperchunk.exceptions import ReadError
@@ -63,6 +64,14 @@ class GroupOptions(DecodingOptions, total=False):
 
 
 _SUFFIXES = {".cdf", ".h5", ".hcx", ".hdf", ".hdf5", ".he5", ".nc", ".nc4"}
+
+
+# The first bytes of a file without a user block.
+_SIGNATURE = b"\x89HDF\r\n\x1a\n"
+
+
+def _is_file_object(source: XarrayName) -> bool:
+    return all(hasattr(source, name) for name in ("read", "seek", "tell"))
 
 
 def _is_unusual(variable: XarrayVariable) -> bool:
@@ -207,6 +216,14 @@ class HyperchunkBackendEntrypoint(BackendEntrypoint):
             if path.suffix == ".hcx":
                 return True
             return path.is_file() and is_hdf5(path) if path.exists() else path.suffix in _SUFFIXES
+        if isinstance(filename_or_obj, bytes | bytearray | memoryview):
+            return bytes(filename_or_obj[: len(_SIGNATURE)]) == _SIGNATURE
+        if _is_file_object(filename_or_obj):
+            at = filename_or_obj.tell()
+            filename_or_obj.seek(0)
+            found = filename_or_obj.read(len(_SIGNATURE))
+            filename_or_obj.seek(at)
+            return bool(found == _SIGNATURE)
         return isinstance(filename_or_obj, Collection)
 
     def open_dataset(
@@ -228,6 +245,7 @@ class HyperchunkBackendEntrypoint(BackendEntrypoint):
     ) -> XarrayDataset:
         """Opens one group. `phony_dims`: naming scheme for anonymous dimensions (``"access"``), or ``None`` for an
         error. `storage_options` set the access to a store; they and `open_kwargs` go to :func:`hyperchunk.open`.
+        Bytes are the contents of a file.
         A collection (:class:`hyperchunk.Collection`, or a name that ends with ``.hcx``) is one dataset.
         """
         collection = _collection(filename_or_obj, open_kwargs, storage_options)
@@ -322,12 +340,14 @@ def _open(
     if isinstance(filename_or_obj, str | os.PathLike):
         filename_or_obj = os.path.expanduser(os.fspath(filename_or_obj))  # noqa: PTH111 (a URL must stay as it is)
     source = filename_or_obj if isinstance(filename_or_obj, str) else None
+    if isinstance(filename_or_obj, bytes | bytearray | memoryview):  # the contents of a file, as in xarray's engines
+        filename_or_obj = io.BytesIO(filename_or_obj)
     options: OpenOptions = {**(open_kwargs or {})}
     if storage_options:
         options["storage_options"] = storage_options
     return File(filename_or_obj, "r", **options), source
 
 
-xarray_writer.register()
+xarray_accessors.register()
 
 __all__ = ["HyperchunkArray", "HyperchunkBackendEntrypoint", "HyperchunkStore"]

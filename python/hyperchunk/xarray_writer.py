@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -32,8 +32,6 @@ from hyperchunk.progress import Progress, ProgressLike, is_wanted
 from hyperchunk.typing import Index, StorageOptions
 
 if TYPE_CHECKING:
-    from xarray import DataTree
-
     from hyperchunk.write.dataset import WritableDataset
     from hyperchunk.write.file import WritableFile
 
@@ -457,13 +455,20 @@ def _make_scale(dataset: WritableDataset, name: str, number: int) -> None:
 
 
 def write(
-    path: str | os.PathLike[str],
+    path: str | os.PathLike[str] | BinaryIO,
     groups: list[tuple[str, XarrayDataset, Encodings | None, Iterable[Hashable] | str | None]],
     mode: str,
     storage_options: StorageOptions | None,
     progress: ProgressLike = None,
 ) -> Callable[[], None]:
     """Plans datasets in groups; returns the function that writes them.
+
+    Args:
+        path: File, URL of an object in a store, or file-like object.
+        groups: Path of each group, its dataset, encodings and dimensions that can grow.
+        mode: ``"w"`` or ``"a"``.
+        storage_options: Access to a store.
+        progress: Shows the bytes of the values.
 
     Raises:
         ValueError: A name, an encoding or an option is not valid.
@@ -472,10 +477,16 @@ def write(
     """
     if mode not in ("w", "a"):
         raise ValueError(f"mode must be 'w' or 'a', not {mode!r}")
-    name = os.path.expanduser(os.fspath(path))  # noqa: PTH111 (a URL must stay as it is)
-    if not is_url(name):
-        name = os.fspath(_core.output_target(Path(name).absolute()))
-    edits = mode == "a" and Path(name).exists()
+    name = None
+    if isinstance(path, str | os.PathLike):
+        name = os.path.expanduser(os.fspath(path))  # noqa: PTH111 (a URL must stay as it is)
+        if not is_url(name):
+            name = os.fspath(_core.output_target(Path(name).absolute()))
+    elif not hasattr(path, "write"):
+        raise TypeError(f"cannot write to {path!r}: expected a path, a URL or a binary file-like object")
+    elif mode == "a":
+        raise ValueError("cannot add to a file-like object: expected a path; use mode 'w', or write a file")
+    edits = mode == "a" and name is not None and Path(name).exists()
 
     def planned(root: netcdf.Group | None) -> list[GroupPlan]:
         plans: dict[str, GroupPlan] = {"/": GroupPlan("/", None, root)}
@@ -495,6 +506,7 @@ def write(
     if not edits:
         plans = planned(None)
     else:
+        assert name is not None
         with File(name) as now:
             planned(netcdf.Group(now))
 
@@ -502,12 +514,13 @@ def write(
         import hyperchunk
 
         options: Any = {"storage_options": storage_options} if storage_options else {}
+        target = name
+        file: Any
         if edits:
-            target = name
-            file: Any = hyperchunk.open(name, "r+", **options)
-        elif is_url(name):
-            target = name
-            file = hyperchunk.open(name, "w", track_order=True, **options)
+            assert name is not None
+            file = hyperchunk.open(name, "r+", **options)
+        elif name is None or is_url(name):
+            file = hyperchunk.open(path if name is None else name, "w", track_order=True, **options)
         else:
             target, file = open_beside(name, track_order=True, **options)
         try:
@@ -522,124 +535,16 @@ def write(
                 set_attribute(file, "_NCProperties", f"version=2,hyperchunk={version('hyperchunk')}")
             writing.fill(progress)
             file.close()
-            if target != name:
+            if target is not None and target != name:
                 _core.put_output(target, name, True)
         except BaseException:
             if file:
                 file._opened.discard()
-            if target != name:
+            if target is not None and target != name:
                 Path(target).unlink(missing_ok=True)
             raise
 
     return work
 
 
-def _run(work: Callable[[], None], *, compute: bool) -> Any:
-    if compute:
-        work()
-        return None
-    import dask
-
-    tools: Any = dask
-    return tools.delayed(work, pure=False, traverse=False)()
-
-
-class DatasetAccessor:
-    """``ds.hyperchunk``: writes a dataset of xarray.
-
-    Example:
-        >>> import xarray, hyperchunk.xarray_engine
-        >>> ds = xarray.Dataset({"t": ("time", [20.5, 21.0])})
-        >>> ds.hyperchunk.to_netcdf("a.nc")
-        >>> xarray.open_dataset("a.nc", engine="hyperchunk")["t"].values.tolist()
-        [20.5, 21.0]
-    """
-
-    def __init__(self, dataset: XarrayDataset) -> None:
-        self._dataset = dataset
-
-    def to_netcdf(
-        self,
-        path: str | os.PathLike[str],
-        mode: str = "w",
-        *,
-        format: Literal["NETCDF4"] | None = None,
-        group: str | None = None,
-        encoding: Encodings | None = None,
-        unlimited_dims: Iterable[Hashable] | str | None = None,
-        compute: bool = True,
-        storage_options: StorageOptions | None = None,
-        progress: ProgressLike = None,
-    ) -> Any:
-        """Writes a netCDF-4 file, compressing on all processors. A new file appears when it is complete.
-
-        Args:
-            path: File, or URL of an object in a store.
-            mode: ``"w"`` makes a file, replacing another; ``"a"`` adds to one, or makes it.
-            format: xarray's name of the format.
-            group: Path of the group to write; it is made.
-            encoding: Encodings of variables, with netCDF4's names: ``{"t": {"zlib": True, "complevel": 4}}``.
-            unlimited_dims: Dimensions that can grow; by default, the ones of the file that was read.
-            compute: False returns a Dask ``Delayed`` that writes when it is computed.
-            storage_options: Access to a store.
-            progress: Shows the bytes of the values: True, a function of the finished part and the total, or a tqdm
-                object (:mod:`hyperchunk.progress`).
-
-        Raises:
-            ValueError: A name, an encoding or an option is not valid.
-            UnsupportedError: netCDF-4 has no type for a variable.
-            TypeError: netCDF-4 has no type for an attribute.
-        """
-        if format not in (None, "NETCDF4"):
-            raise ValueError(f"cannot write the format {format!r}: expected 'NETCDF4'")
-        work = write(path, [(group or "/", self._dataset, encoding, unlimited_dims)], mode, storage_options, progress)
-        return _run(work, compute=compute)
-
-
-class DataTreeAccessor:
-    """``tree.hyperchunk``: writes a tree of xarray, each node as a group."""
-
-    def __init__(self, tree: DataTree) -> None:
-        self._tree = tree
-
-    def to_netcdf(
-        self,
-        path: str | os.PathLike[str],
-        mode: str = "w",
-        *,
-        encoding: Mapping[str, Encodings] | None = None,
-        unlimited_dims: Mapping[str, Iterable[Hashable]] | None = None,
-        write_inherited_coords: bool = False,
-        compute: bool = True,
-        storage_options: StorageOptions | None = None,
-        progress: ProgressLike = None,
-    ) -> Any:
-        """Writes a netCDF-4 file: see :meth:`DatasetAccessor.to_netcdf`. `encoding` and `unlimited_dims` are by the
-        path of the node.
-        """
-        encodings, growing = dict(encoding or {}), dict(unlimited_dims or {})
-        if unknown := (set(encodings) | set(growing)) - set(self._tree.groups):
-            raise ValueError(f"the tree has no group {', '.join(sorted(map(repr, unknown)))}")
-        groups = []
-        for node in self._tree.subtree:
-            whole = write_inherited_coords or node is self._tree
-            dataset = node.to_dataset(inherit=whole)
-            at = node.path if self._tree.parent is None else "/" + node.relative_to(self._tree).strip(".")
-            groups.append((at, dataset, encodings.get(node.path), growing.get(node.path)))
-        return _run(write(path, groups, mode, storage_options, progress), compute=compute)
-
-
-def register() -> None:
-    """Registers the accessors ``hyperchunk`` of xarray's classes."""
-    import xarray
-
-    for owner, register_accessor, accessor in (
-        ("Dataset", "register_dataset_accessor", DatasetAccessor),
-        ("DataTree", "register_datatree_accessor", DataTreeAccessor),
-    ):
-        known = getattr(xarray, owner, None)
-        if known is not None and hasattr(xarray, register_accessor) and not hasattr(known, "hyperchunk"):
-            getattr(xarray, register_accessor)("hyperchunk")(accessor)
-
-
-__all__ = ["DataTreeAccessor", "DatasetAccessor", "GroupPlan"]
+__all__ = ["GroupPlan", "write"]

@@ -501,8 +501,8 @@ def no_edit_in_place_through_a_link_of_somebody_else() -> None:
 
 OF_PYTHON = """
 import hyperchunk, hyperchunk.h5py, sys, xarray
-from hyperchunk import xarray_writer
-xarray_writer.register(); out = sys.argv[1]
+from hyperchunk import xarray_accessors
+xarray_accessors.register(); out = sys.argv[1]
 joined = hyperchunk.open_collection(["/tmp/scratch/data.h5"], concat=0)
 data = xarray.Dataset({"v": ("x", [1, 2])})
 for call in (
