@@ -36,6 +36,21 @@ def written(tmp_path: Path) -> Path:
     return path
 
 
+def test_a_packed_file_does_not_replace_one_to_which_the_store_refers(written: Path) -> None:
+    run("commit", written)
+    with h5py.File(written, "r+") as file:
+        file["calibration"] = h5py.ExternalLink("other.h5", "/x")
+    other = written.with_name("other.h5")
+    with h5py.File(other, "w") as file:
+        file["x"] = VALUES
+    before = other.read_bytes()
+    assert "refers to it" in run("pack", written, other, "--overwrite", status=1)
+    assert other.read_bytes() == before
+    run("pack", written, written.with_name("one.h5"))
+    with h5py.File(written.with_name("one.h5")) as file:
+        np.testing.assert_array_equal(file["calibration"], VALUES)
+
+
 def test_a_store_is_committed_shown_packed_and_tidied(written: Path) -> None:
     assert "nothing is committed" in run("status", written)
     assert "4 writers are done" in run("status", written)

@@ -13,7 +13,7 @@ use crate::format::piece::block_extent;
 use crate::location::site::Site;
 use crate::read::log_cache::LogCache;
 use crate::{Bucket, Definition, Log, Manifest};
-use hyperchunk::internal::pack::{good_chunk, needed};
+use hyperchunk::internal::pack::{Contents, good_chunk, needed};
 use hyperchunk::internal::spread;
 use hyperchunk::io::Source;
 use hyperchunk::pack::{self, Input, PackPlan};
@@ -78,8 +78,8 @@ pub struct PackReport {
 /// Packs an epoch of the store at `path` into one file.
 ///
 /// # Errors
-/// NotFound if there is no such epoch; Invalid if `out` is the store's own file; errors of reading
-/// the logs and of writing, in which case no new file is left.
+/// NotFound if there is no such epoch; Invalid if `out` is the store's own file, or one to which the
+/// store refers; errors of reading the logs and of writing, in which case no new file is left.
 pub fn pack<'a>(site: impl Into<Site<'a>>, out: &Path, options: &PackOptions) -> Result<PackReport> {
     let site = site.into();
     output::accept(out, &[output::Kind::Hdf5])?;
@@ -105,6 +105,9 @@ pub fn pack<'a>(site: impl Into<Site<'a>>, out: &Path, options: &PackOptions) ->
     }
     let is_newest = newest.is_some_and(|newest| newest.number == manifest.number);
     let file = crate::commit::skeleton(path.into(), &manifest, is_newest)?;
+    if out.exists() {
+        Contents::list(vec![Input { file: file.clone(), into: String::new() }])?.check_not_a_source(out)?;
+    }
     let mut merge = Merge::new(Some(&file), &[])?;
     let datasets = merge.datasets();
     let mut all = HashMap::new();

@@ -186,7 +186,10 @@ impl Contents {
 
     /// Checks that the new file replaces neither a source nor a file to which a source refers: the new file
     /// would refer to itself. Such files have virtual sources or raw data, or are targets of external links.
-    pub(crate) fn check_not_a_source(&self, path: &Path) -> Result<()> {
+    ///
+    /// # Errors
+    /// Invalid, with the object that refers to the file.
+    pub fn check_not_a_source(&self, path: &Path) -> Result<()> {
         let same = |input: &&Input| {
             !input.file.is_remote() && input.file.path().is_some_and(|input| same_file(input, path))
         };
