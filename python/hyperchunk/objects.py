@@ -347,13 +347,14 @@ class RegionProxy:
 def resolve_region(opened: Opened, ref: RegionReference) -> tuple[Dataset, Selection]:
     """Returns the dataset that a reference points to, and the selection in it."""
     from hyperchunk.dataset import Dataset
-    from hyperchunk.selections import referred
+    from hyperchunk.selections import as_region, referred
 
     core = opened.need()
     if not isinstance(ref, RegionReference) or not ref:
         raise ValueError("expected a region reference that is not null")
     if ref._region is not None:
-        return Dataset(opened, core.object(int.from_bytes(ref._raw, "little")), None), ref._region
+        dataset = Dataset(opened, core.object(int.from_bytes(ref._raw, "little")), None)
+        return dataset, as_region(ref._region)
     found, region, _ = core.dereference(ref._kind, ref._raw)
     if found.kind != 1 or region is None:
         raise InvalidError("the region reference does not lead to a dataset")

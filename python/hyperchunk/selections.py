@@ -471,6 +471,16 @@ def merged(selection: StoredSelection) -> StoredSelection:
     return ("regular", tuple(axes))
 
 
+def as_region(selection: Selection) -> Selection:
+    """Returns a selection as a region reference has it: integers keep their dimensions, and nothing has the length 0
+    in each.
+    """
+    if selection.is_null:
+        return selection
+    shape = (0,) * len(selection.shape) if 0 in selection.shape else selection.shape
+    return Selection(selection.native, shape, shape, False)
+
+
 def referred(dims: Shape, selection: StoredSelection) -> Selection:
     """Resolves a stored selection for a dataset of this extent."""
     shape = Space(dims, selection).selected_shape()

@@ -6,6 +6,7 @@ from typing import Any
 
 from hyperchunk.h5py import h5a, h5d, h5f, h5g, h5p, h5s, h5t
 from hyperchunk.h5py._objects import LocationID, ObjectID, missing
+from hyperchunk.objects import encode
 
 BADID = INVALID_HID = -1
 FILE, GROUP, DATATYPE, DATASPACE, DATASET, ATTR = 1, 2, 3, 4, 5, 7
@@ -28,13 +29,28 @@ def get_type(obj: ObjectID) -> int:
     return next((number for kind, number in _TYPES if isinstance(obj, kind)), BADID)
 
 
+def _is_at(found: Any, name: str | None) -> bool:
+    """Returns whether a path leads to an object."""
+    if name is None or name == "/":
+        return True
+    try:
+        other = found._opened.need().root.get(encode(name))
+    except KeyError:
+        return False
+    return isinstance(other, tuple) or bool(other.address == found._object.address)
+
+
 def get_name(obj: Any) -> bytes | None:
     """Returns the path of an object, or None if it has none."""
     if isinstance(obj, h5a.AttrID):
         return obj.name
     if not isinstance(obj, LocationID) or not obj.valid:
         return None
-    name: str | None = obj._hc.name
+    found = obj._hc
+    if obj._handle.session.writes and not _is_at(found, found._name):
+        # The link that it was found by was moved or removed.
+        found._name = None
+    name: str | None = found.name
     return None if name is None else name.encode("utf-8", "surrogateescape")
 
 

@@ -84,6 +84,11 @@ class WritableAttributes(MutableNames, AttributeManager):
             wanted = None if dtype is None else np.dtype(dtype)
         raw, as_utf8 = encode(name), not encode(name).isascii()
         if (nothing := as_empty(data)) is not None:
+            if (wanted or nothing.dtype).subdtype is not None:
+                raise TypeError(
+                    f"cannot create attribute {name!r}: expected a dtype without a shape for an empty value, got "
+                    f"{wanted or nothing.dtype}"
+                )
             description = description or datatypes.stored(wanted or nothing.dtype)
             empty = _core.Datatype(description)
             self._node.set_attribute(raw, empty, None, b"", utf8=as_utf8, committed=committed, last=True)

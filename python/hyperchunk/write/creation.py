@@ -192,11 +192,12 @@ def _layout(
     filtered: bool,
     external: ExternalFiles | None,
 ) -> str:
-    needs_chunks = filtered or (bounds is not None and not external) or bool(chunks)
+    has_chunks = chunks is not None and chunks is not False and not (not shape and chunks == ())
+    needs_chunks = filtered or (bounds is not None and not external) or has_chunks
     if layout not in (None, "compact", "contiguous", "chunked"):
         raise ValueError(f"layout must be 'compact', 'contiguous' or 'chunked', not {layout!r}")
     if external:
-        if filtered or chunks or layout not in (None, "contiguous"):
+        if filtered or has_chunks or layout not in (None, "contiguous"):
             raise ValueError("External storage cannot be used with chunks or filters")
         return "external"
     if layout is not None and layout != "chunked" and needs_chunks:
@@ -257,15 +258,30 @@ def _external(external: ExternalFiles | None) -> list[tuple[bytes, int, int | No
 _core_unlimited = 2**64 - 1
 
 
+def _number(value: object, shown: Dtype) -> object:
+    """Returns a NumPy scalar or NaN as HDF5 converts it for a fill value: NumPy's conversion wraps around, or is an
+    error.
+    """
+    if not isinstance(value, np.generic) and not (isinstance(value, float) and value != value):
+        return value
+    base = shown if shown.subdtype is None else shown.subdtype[0]
+    array = np.asarray(value)
+    if array.dtype.kind == "f" and base.kind in "iu" and base.isnative and np.isnan(array):
+        # libhdf5 leaves NaN to the compiler, as NumPy does.
+        with np.errstate(invalid="ignore"):
+            return array.astype(base)
+    return array
+
+
 def fill(writer: _core.Writer, description: Description, shown: Dtype, value: object) -> bytes | None:
     """Returns a fill value in its stored form."""
     if value is None:
         return None
     if shown.names is not None and not isinstance(value, tuple) and np.asarray(value).dtype.names is None:
         raise ValueError(f"cannot make a fill value of type {shown} of {value!r}: expected a tuple of its members")
+    value = _number(value, shown)
     try:
-        # As HDF5 converts it: NumPy's conversion of a scalar wraps around.
-        array = elements.as_array(np.asarray(value) if isinstance(value, np.generic) else value, shown)
+        array = elements.as_array(value, shown)
     except ValueError as error:
         raise also(InvalidError(f"cannot make a fill value of type {shown} of {value!r}: {error}"), TypeError) from None
     inner = shown.subdtype[1] if shown.subdtype is not None else ()

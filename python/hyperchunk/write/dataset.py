@@ -214,22 +214,51 @@ class WritableDataset(WritableObject, Dataset):
         for name in names:
             if name not in dtype.names:
                 raise ValueError(f"Field {name} does not appear in this type.")
-        now = np.array(self[args or (...,)], dtype)
-        single = len(names) == 1 and not whole
-        given = elements.as_array(values, dtype[names[0]]) if single else np.asarray(values)
-        if given.dtype.names is not None and not single:
-            for name in names:
-                now[name] = given[name]
-        elif (
-            single and given.dtype.names is not None and names[0] in given.dtype.names and dtype[names[0]].names is None
-        ):
-            now[names[0]] = given[names[0]]
-        elif single:
-            now[names[0]] = given
+        if len(names) == 1 and not whole:
+            name = names[0]
+            given = elements.as_array(values, dtype[name])
+            if given.dtype.kind in "biufc" and elements.converts(given.dtype, dtype[name].base):
+                # As in h5py: NumPy converts the values of one member, HDF5 those of records.
+                given = given.astype(dtype[name].base)
+            columns = {name: given}
+            if name in (given.dtype.names or ()) and not set(given.dtype.names or ()) <= set(dtype[name].names or ()):
+                columns = {name: given[name]}
         else:
-            for name in names:
-                now[name] = given
-        self._write(args or (...,), now)
+            given = np.asarray(values)
+            columns = {name: given if given.dtype.names is None else given[name] for name in names}
+        self._write_columns(args, columns)
+
+    def _write_columns(self, args: Args, columns: dict[str, Array]) -> None:
+        """Writes members of elements. The others keep their stored bytes: not every type stays the same when it is
+        read and written.
+        """
+        data = self._out
+        stored = data.datatype.description
+        dims = data.shape
+        if dims is None:
+            raise also(also(InvalidError("Empty datasets cannot be written"), TypeError), OSError)
+        selection = self._chosen(dims, args)
+        described = {name.decode("utf-8", "surrogateescape"): member for name, _, member in stored[2]}
+        outer = selection.read_shape
+        whole = np.zeros((*outer, stored[1]), np.uint8)
+        if whole.size:
+            data.read(selection.native, None, whole)
+        for name, array in columns.items():
+            made = elements.ready(self._writing.writer, described[name], array)
+            memory = described[name] if made.memory is None else made.memory
+            inner = made.array.shape[len(made.shape) :]
+            if selection.simple:
+                shape = selections.broadcast_shape(made.shape, selection)
+                spread = np.broadcast_to(made.array.reshape(shape + inner), selection.shape + inner)
+            else:
+                spread = selection.stored(made.array, inner)
+            if whole.size:
+                source = ("compound", memory[1], ((name.encode("utf-8", "surrogateescape"), 0, memory),))
+                _core.Conversion(elements.datatype(source), elements.datatype(stored)).run(
+                    elements.flat(spread), whole.reshape(-1)
+                )
+        if whole.size:
+            data.write(selection.native, None, whole.reshape(-1))
 
     def write_direct(self, source: Array, source_sel: Index | None = None, dest_sel: Index | None = None) -> None:
         """Writes from an array; the selections are made by ``numpy.s_[…]``."""

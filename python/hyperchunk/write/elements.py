@@ -68,6 +68,9 @@ def guess(value: object) -> Dtype | None:
 
 def as_new(value: object, dtype: Dtype | None) -> Array:
     """Returns the array for a new dataset or attribute; `dtype` is the requested one."""
+    if isinstance(value, np.ndarray) and dtype is not None and dtype.kind == "f" and dtype.itemsize == 2:
+        # As in h5py: NumPy converts arrays for new objects of half precision, HDF5 those for other types.
+        return value.astype(dtype) if converts(value.dtype, dtype) else value
     if isinstance(value, np.ndarray) and value.dtype.kind not in "OU":
         return value
     if dtype is not None and dtype.kind in "biufc" and not isinstance(value, np.ndarray):
@@ -158,12 +161,41 @@ def to_object_array(value: object, dtype: Dtype) -> Array:
     return array
 
 
+def _depth(value: object) -> int:
+    """Returns how deep sequences are nested in a value."""
+    if isinstance(value, np.ndarray) and value.dtype.kind != "O":
+        return value.ndim
+    if isinstance(value, list | tuple | np.ndarray):
+        return 1 + max((_depth(item) for item in value), default=0)
+    return 0
+
+
+def _levels(dtype: Dtype) -> int:
+    """Returns how deep sequences are nested in a dtype."""
+    if dtype.subdtype is not None:
+        return len(dtype.subdtype[1]) + _levels(dtype.subdtype[0])
+    element = dtypes.check_vlen_dtype(dtype)
+    return 0 if element in (None, str, bytes) else 1 + _levels(np.dtype(element))
+
+
+def _is_one_sequence(value: object, element: Dtype) -> bool:
+    """Returns whether a value is one element of sequences of `element`, and not an array of such elements."""
+    if isinstance(value, np.ndarray):
+        if value.dtype.kind != "O" or value.ndim != 1 or any(item is None for item in value):
+            # None is an element that was never set.
+            return False
+    elif not isinstance(value, list | tuple):
+        return False
+    return _depth(value) <= 1 + _levels(element)
+
+
 def _to_sequence_array(value: object, dtype: Dtype, element: Dtype) -> Array:
     """Returns an array of sequences: rows of a numeric array, or items of nested lists."""
-    if isinstance(value, np.ndarray) and value.ndim == 1 and element.kind == "O":
-        is_row = not any(item is None or isinstance(item, list | tuple | np.ndarray) for item in value)
-        if is_row:
-            return to_object_array(value, dtype)
+    if element.kind == "O" and _is_one_sequence(value, element):
+        whole: Array = np.empty(len(value), object)  # type: ignore[arg-type]
+        for index, item in enumerate(cast("Iterable[object]", value)):
+            whole[index] = item
+        return to_object_array(whole, dtype)
     if not (isinstance(value, np.ndarray) and value.dtype.kind == "O"):
         try:
             plain = np.asarray(value, dtype=element)
@@ -177,8 +209,6 @@ def _to_sequence_array(value: object, dtype: Dtype, element: Dtype) -> Array:
                 rows[position] = plain[position]
             return rows
         value = list(cast("Iterable[object]", value))
-        if element.kind == "O" and not any(isinstance(item, list | tuple | np.ndarray) for item in value):
-            return to_object_array(value, dtype)
         rows = np.empty(len(value), dtype)
         for index, item in enumerate(value):
             rows[index] = item
@@ -257,12 +287,11 @@ def _bytes(size: int) -> Dtype:
 
 
 def _enum(target: Description, dtype: Dtype) -> Part:
-    base = dtypes.from_description(target[2])
-    native = base.newbyteorder("=")
-    memory = ("enum", native.itemsize, values.memory_description((None,), native), target[3])
-    if dtype == native or (dtype.kind == "b" and native.itemsize == 1):
-        return Part(dtype, memory, None)
-    return Part(native, memory, lambda _, array: array.astype(native))
+    """Describes the conversion of integers and booleans to an enumeration: as integers, so that values without a name
+    are kept.
+    """
+    memory = ("integer", dtype.itemsize, values.byte_order(dtype), dtype.kind != "u", 0, 8 * dtype.itemsize)
+    return Part(dtype, target if memory == target[2] else memory, None)
 
 
 def _compound(target: Description, dtype: Dtype) -> Part:
@@ -375,7 +404,8 @@ def _region(writer: _core.Writer, value: Reference) -> bytes:
 
 
 @lru_cache(maxsize=256)
-def _datatype(description: Description) -> _core.Datatype:
+def datatype(description: Description) -> _core.Datatype:
+    """Returns a datatype for `_core`."""
     return _core.Datatype(description)
 
 
@@ -392,7 +422,7 @@ class Ready(NamedTuple):
     @property
     def memory_type(self) -> _core.Datatype | None:
         """Datatype in memory, for `_core`."""
-        return None if self.memory is None else _datatype(self.memory)
+        return None if self.memory is None else datatype(self.memory)
 
 
 def ready(writer: _core.Writer, target: Description, array: Array) -> Ready:

@@ -148,12 +148,13 @@ def _scaleoffset(dtype: Dtype, setting: int | bool) -> list[int]:
 def _compressor(compression: FilterLike | bool | None, options: object) -> tuple[int, list[int]] | None:
     if isinstance(compression, Mapping):
         return _one(compression)
-    if compression is None or compression is False:
+    if compression is None:
         if options is not None:
             raise TypeError("Compression method must be specified")
         return None
     if compression is True:
         compression = "gzip"
+    # As in h5py, False is level 0.
     if isinstance(compression, int) and 0 <= compression < 10:
         if options is not None:
             raise TypeError("Conflict in compression options")

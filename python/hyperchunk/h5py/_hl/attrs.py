@@ -24,7 +24,9 @@ class AttributeManager(base.MutableMappingHDF5, base.CommonStateObject):
         return self._attributes[name]
 
     def get(self, name: str | bytes, default: Any = None) -> Any:
-        """Returns the value of an attribute, or `default`."""
+        """Returns the value of an attribute, or `default`, also if the file is closed."""
+        if not self._id:
+            return default
         return self._attributes.get(name, default)
 
     def get_id(self, name: str | bytes) -> h5a.AttrID:

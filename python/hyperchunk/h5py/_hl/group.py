@@ -161,7 +161,11 @@ class Group(base.MutableMappingHDF5, base.HLObject):
         elink_locking: Any = None,
         elink_swmr: bool | None = None,
     ) -> Any:
-        """Returns the object of a name, or its class, its link or the class of its link; `default` if missing."""
+        """Returns the object of a name, or its class, its link or the class of its link; `default` if it is missing or
+        the file is closed.
+        """
+        if not self._id:
+            return default
         if elink_mode not in (None, "r", "r+"):
             raise ValueError(f"Invalid elink_mode {elink_mode!r}: 'r' or 'r+' expected")
         link = self._hc.get(name, getlink=True) if isinstance(name, str | bytes) else None
