@@ -9,6 +9,28 @@ pub mod contents {
     pub use crate::contents::{MAX_FILE_BYTES, of};
 }
 
+/// Edits that were interrupted in the middle of a commit.
+pub mod edits {
+    use crate::{Result, write};
+    use std::path::Path;
+
+    /// Completes or discards an interrupted edit of a file whose bytes are read without [`crate::File::open`].
+    ///
+    /// # Errors
+    /// Changed if another program has changed the file since; Io if the file cannot be written.
+    pub fn settle(file: &Path) -> Result<()> {
+        write::settle_in_file(file)
+    }
+
+    /// Completes or discards an interrupted edit of a file that is about to be created or replaced.
+    ///
+    /// # Errors
+    /// As [`settle`]; Exists for a journal whose file no longer exists.
+    pub fn settle_to_replace(file: &Path) -> Result<()> {
+        write::settle_to_replace(file)
+    }
+}
+
 /// The container of sidecar files.
 pub mod frame {
     pub use crate::index::frame::{Frame, HEADER_BYTES, SectionLocation, pack, put_identity, take_identity};

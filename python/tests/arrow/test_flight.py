@@ -26,6 +26,7 @@ from hyperchunk import store
 from hyperchunk.exceptions import ChangedError, NotFoundError, NotHdf5Error
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from redo_journals import interrupt
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="servers are stopped by signals")
 
@@ -759,3 +760,21 @@ def test_nothing_is_written_where_nothing_may_be(client: fl.FlightClient, folder
     with pytest.raises(pa.ArrowException, match="writable"):
         _put(client)
     assert not (folder / "new.h5").exists()
+
+
+def test_an_interrupted_commit_is_completed_before_a_file_is_served(tmp_path: Path) -> None:
+    """Raw ranges and tables are of the state after the commit."""
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w", libver="latest") as file:
+        file["c"], file["d"] = np.zeros(1000), np.zeros(1000)
+    before = path.read_bytes()
+    with hyperchunk.open(path, "r+") as file:
+        file["c"][:] = 1
+        file["d"][:] = 1
+    after = path.read_bytes()
+    interrupt(path, before, after, 20)
+    with Server(tmp_path) as server, server.client() as client:
+        told = json.loads(action(client, "stat", file="a.h5")[0])
+        assert b"".join(action(client, "read", file="a.h5", ranges=[[0, told["size"]]])) == after
+        assert path.read_bytes() == after
+        assert not path.with_name("a.h5.redo").exists()

@@ -16,6 +16,8 @@ import hyperchunk
 import numpy as np
 import pytest
 from fresh import HYPERCHUNK
+from hyperchunk import store
+from hyperchunk.exceptions import HyperchunkError
 from redo_journals import interrupt
 
 NOBODY = 65534
@@ -144,6 +146,69 @@ def test_a_journal_that_cannot_be_read_is_an_error(folder: Path) -> None:
     close(folder)
     path.with_name("a.h5.redo").chmod(0)
     assert "hyperchunk recover" in read_as_other(path)
+
+
+@pytest.mark.parametrize("applied", [0, 2])
+@pytest.mark.parametrize("libver", ["earliest", "latest"])
+def test_salvage_gives_the_state_after_the_commit(libver: str, applied: int, folder: Path) -> None:
+    path, before, after = commit(folder, libver)
+    expected = contents(path)
+    interrupt(path, before, after, applied)
+    state = {item.name: item.read_bytes() for item in folder.iterdir()}
+    report = hyperchunk.salvage(path, folder / "new.h5")
+    assert report.whole, report
+    assert contents(folder / "new.h5") == expected
+    (folder / "new.h5").unlink()
+    assert {item.name: item.read_bytes() for item in folder.iterdir()} == state
+
+
+def test_salvage_tells_of_a_journal_that_it_cannot_use(folder: Path) -> None:
+    path, before, after = commit(folder, "latest")
+    interrupt(path, before, after)
+    journal = path.with_name("a.h5.redo")
+    complete = journal.read_bytes()
+    journal.write_bytes(complete[:-1])
+    report = hyperchunk.salvage(path, folder / "part.h5")
+    assert "a.h5.redo" in str(report.damage)
+    assert not report.whole
+    assert contents(folder / "part.h5")[1] == "old"
+    journal.write_bytes(complete)
+    with path.open("r+b") as file:
+        file.seek(max(at for at in range(len(before)) if before[at] != after[at]))
+        file.write(b"\x99")
+    report = hyperchunk.salvage(path, folder / "other.h5")
+    assert "another program changed the file since" in str(report.damage)
+    assert journal.read_bytes() == complete
+
+
+def test_a_store_is_not_created_beside_the_journal_of_a_file_that_is_gone(folder: Path) -> None:
+    path, before, after = commit(folder, "latest")
+    interrupt(path, before, after)
+    path.unlink()
+    for overwrite in (False, True):
+        with pytest.raises(HyperchunkError, match="move it beside that file"):
+            store.create(path, {"/x": store.Dataset(4, "i4")}, overwrite=overwrite)
+    assert [item.name for item in folder.iterdir()] == ["a.h5.redo"]
+    # The journal of the file that the store replaces is not applied to the store.
+    path.with_name("a.h5.redo").unlink()
+    interrupt(path, before, after)
+    run = store.create(path, {"/x": store.Dataset(4, "i4")}, overwrite=True)
+    assert not path.with_name("a.h5.redo").exists()
+    with run.writer() as writer:
+        writer["x"][...] = 3
+    run.commit()
+    with hyperchunk.open(path) as file:
+        assert file["x"][:].tolist() == [3] * 4
+
+
+def test_recover_names_the_journal_of_a_file_that_is_gone(folder: Path) -> None:
+    path, before, after = commit(folder, "latest")
+    interrupt(path, before, after)
+    path.unlink()
+    done = subprocess.run([HYPERCHUNK, "recover", path], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "a.h5.redo" in done.stderr
+    assert "move the journal beside its file" in done.stderr
 
 
 def test_an_index_of_the_file_is_not_used_for_the_commit(folder: Path) -> None:

@@ -1,6 +1,7 @@
 //! Names of served files: single files, and the contents of folders.
 
 use hyperchunk::companion::Trust;
+use hyperchunk::internal::edits;
 use hyperchunk::io::{LocalFile, Source as _};
 use hyperchunk::{Error, ErrorKind, Result};
 use std::collections::BTreeMap;
@@ -127,7 +128,7 @@ impl Roots {
                 let opened = Trust::for_path(owner).open(&path, folders).map_err(refused)?;
                 opened.ok_or_else(|| missing(name))?
             }
-            None => LocalFile::open(&real).map_err(refused)?,
+            None => edits::settle(&real).and_then(|()| LocalFile::open(&real)).map_err(refused)?,
         };
         let alone = matches!(root, Root::File(_));
         // Check the opened file again: the path may have been replaced by a link meanwhile.

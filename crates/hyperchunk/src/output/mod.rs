@@ -278,7 +278,9 @@ fn is_there(path: &Path, why: &str) -> Error {
     Error::new(ErrorKind::Exists, format!("cannot write {}: {why}", shown(path))).with_os_code(EXISTS)
 }
 
-fn exists(path: &Path) -> Error {
+/// Returns the error of an output that exists and may not be replaced.
+#[must_use]
+pub fn exists(path: &Path) -> Error {
     is_there(path, "it exists (--overwrite replaces it; in Python, overwrite=True)")
 }
 

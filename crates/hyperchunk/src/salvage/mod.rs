@@ -84,9 +84,8 @@ pub fn salvage(
 ) -> Result<SalvageReport> {
     let check = |bytes| progress(Step::Check, bytes);
     output::check(output, options.replace, &[path])?;
-    let source = LocalFile::open(path).map_err(|error| error.file(path.display()))?;
+    let (source, note) = open_source(path)?;
     source.follow_growth();
-    let source: Arc<dyn Source> = Arc::new(source);
     let open_options = OpenOptions {
         ignore_locks: true,
         allow_truncated: true,
@@ -108,6 +107,7 @@ pub fn salvage(
     }
     extents.sort();
     let mut damage = opened.damage;
+    damage.extend(note);
     if !damage.is_empty() || opened.unclosed || found.is_damaged() {
         let first = found.objects.len();
         let scanned = scan::orphans(&source, path, &file, &open_options, &found, &extents, &|bytes| {
@@ -124,6 +124,25 @@ pub fn salvage(
     }
     damage.extend(extents::conflicts(&found.objects, &checks));
     rebuild::rebuild(found, checks, &file, output, options, damage, progress)
+}
+
+/// Opens the damaged file. If an edit of it was interrupted, its bytes are those after the commit, which are read from
+/// the journal. If the journal cannot be used, returns a note with the reason.
+fn open_source(path: &Path) -> Result<(Arc<dyn Source>, Option<String>)> {
+    let open = || LocalFile::open(path).map_err(|error| error.file(path.display()));
+    let file = open()?;
+    let waiting = crate::write::read_to_salvage(path);
+    let error = match waiting {
+        Ok(None) => return Ok((Arc::new(file), None)),
+        Ok(Some(waiting)) => match waiting.over(file) {
+            Ok(committed) => return Ok((Arc::new(committed), None)),
+            Err(error) => error,
+        },
+        Err(error) => error,
+    };
+    let note =
+        format!("the journal of an interrupted edit was not used, so a commit may be incomplete: {error}");
+    Ok((Arc::new(open()?), Some(note)))
 }
 
 /// Checks the objects with index `first` or higher.

@@ -53,7 +53,9 @@ use hyperchunk_format::model::Datatype;
 pub use crate::io::upload::Stored;
 pub(crate) use abandoned_journal::{check_recovered, check_unjournalled};
 pub use dataset::{ChunkRun, DatasetWriter, DirectChunk, FilePart};
-pub(crate) use edit::{WaitingCommit, check_not_edited, settle_to_read, settle_to_replace};
+pub(crate) use edit::{
+    WaitingCommit, check_not_edited, read_to_salvage, settle_in_file, settle_to_read, settle_to_replace,
+};
 pub use embedded_format::{Companion, FormatBytes, Offsets, Plan, SealedObject};
 pub use lookup::Target;
 pub use options::{CreateOptions, DatasetOptions, FileLayout, NewLayout, Sync};

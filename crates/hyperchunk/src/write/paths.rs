@@ -65,7 +65,9 @@ impl Writer {
     fn find_place(&self, path: &[u8], parents: bool) -> Result<LinkPlace> {
         let mut all: Vec<&[u8]> = names(path).collect();
         let Some(name) = all.pop() else {
-            return Err(Error::invalid("cannot name a link `/`: it is the root group, which has no link"));
+            let message = "cannot name a link `/`: expected the path of a link, got the root group, which has none; give a \
+                           path below it, such as /NAME";
+            return Err(Error::invalid(message));
         };
         let mut ancestors = vec![NodeId::ROOT];
         self.follow(&mut ancestors, &all, parents, &mut { MAX_SOFT_LINKS })?;

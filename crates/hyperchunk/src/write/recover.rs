@@ -126,17 +126,30 @@ enum ChunkState {
     Conflict,
 }
 
+/// Returns the message for a file without a journal of a killed writer.
+fn nothing_to_recover(path: &Path) -> String {
+    let redo = super::edit::redo_path(path);
+    if !path.exists() && redo.is_file() {
+        return format!(
+            "cannot complete an interrupted edit: expected the edited file beside its journal {}, got no file; move the \
+             journal beside its file (FILE.redo), or delete it",
+            redo.display()
+        );
+    }
+    format!(
+        "nothing to recover: there is no {}, and no {}",
+        crate::io::journal_path(path).display(),
+        redo.display()
+    )
+}
+
 fn recovered(path: &Path) -> Result<RecoveryReport> {
     let path = &*output::target(path)?;
     if super::edit::settle(path)? {
         return Ok(RecoveryReport { edit: true, ..RecoveryReport::default() });
     }
     let journal = AbandonedJournal::open(path).map_err(|error| match error.kind() {
-        ErrorKind::NotFound => {
-            let message =
-                format!("nothing to recover: there is no {}", crate::io::journal_path(path).display());
-            Error::new(ErrorKind::NotFound, message)
-        }
+        ErrorKind::NotFound => Error::new(ErrorKind::NotFound, nothing_to_recover(path)),
         _ => error,
     })?;
     let JournalContents { mut entries, end, torn, is_marked } = abandoned_journal::read(&journal)?;

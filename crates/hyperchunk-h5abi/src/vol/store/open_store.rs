@@ -11,6 +11,7 @@ use super::peers::Peers;
 use super::process_group::ProcessGroup;
 use super::{Keeper, OpenStore, Store, StoreDataset, at_exit, finish, paths};
 use crate::symbols::Hid;
+use hyperchunk::internal::edits;
 use hyperchunk::write;
 use hyperchunk_live::observe;
 use hyperchunk_store::commit::{self, CommitOptions, PendingLog};
@@ -211,6 +212,7 @@ fn becomes_store(
         }
         hold_alone(path)?;
     }
+    edits::settle_to_replace(path)?;
     Ok(true)
 }
 

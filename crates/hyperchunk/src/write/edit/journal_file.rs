@@ -5,7 +5,7 @@ use super::super::options::Sync;
 use super::super::sink::LocalSink;
 use super::super::snapshot::narrow;
 use super::redo::{Content, JournalFile, LeftRedo};
-use super::waiting::WaitingCommit;
+use super::waiting::{MAX_WAITING_BYTES, WaitingCommit};
 use crate::companion::Trust;
 use crate::io::Locking;
 use crate::io::local::EXISTS;
@@ -270,15 +270,24 @@ pub(crate) fn settle(file: &Path) -> Result<bool> {
     }
 }
 
+/// Completes or discards an interrupted edit, as [`settle`], before the bytes of the file itself are read.
+///
+/// # Errors
+/// As [`settle`].
+pub(crate) fn settle_in_file(file: &Path) -> Result<()> {
+    match attempt(file, false)? {
+        Settled::Waits(_, _, error) => Err(error),
+        Settled::Nothing | Settled::Done => Ok(()),
+    }
+}
+
 /// Completes or discards an interrupted edit of a file that is about to be replaced, so that its journal is
 /// not applied to the new file.
 ///
 /// # Errors
 /// As [`settle`]; Exists for a journal whose file no longer exists.
 pub(crate) fn settle_to_replace(file: &Path) -> Result<()> {
-    if let Settled::Waits(_, _, error) = attempt(file, false)? {
-        return Err(error);
-    }
+    settle_in_file(file)?;
     let path = redo_path(file);
     if path.symlink_metadata().is_err() || file.exists() {
         return Ok(());
@@ -314,9 +323,55 @@ pub(crate) fn settle_to_read(file: &Path) -> Result<Option<WaitingCommit>> {
     }
 }
 
+/// Reads the complete journal beside a file that may be damaged. Neither of them is changed. Returns `None`
+/// if there is no journal, or a program is editing the file.
+///
+/// # Errors
+/// Truncated for an incomplete journal; Limit for a commit that is too large for memory; the reason why the
+/// journal is not trusted; the errors of reading it.
+pub(crate) fn read_to_salvage(file: &Path) -> Result<Option<WaitingCommit>> {
+    let resolved = file.canonicalize().ok();
+    let target = resolved.as_deref().unwrap_or(file);
+    let path = redo_path(target);
+    if path.symlink_metadata().is_ok_and(|metadata| metadata.is_file()) {
+        return read_waiting(target, &path).map_err(|error| error.file(path.display()));
+    }
+    Ok(None)
+}
+
+fn read_waiting(target: &Path, path: &Path) -> Result<Option<WaitingCommit>> {
+    let refused = |error: io::Error| cannot("read", path, &error);
+    let (folder, name) = Folder::of(path).map_err(refused)?;
+    let journal = folder.open_to_read(&name).map_err(refused)?;
+    let metadata = journal.metadata().map_err(refused)?;
+    let is_edited = matches!(journal.try_lock(), Err(std::fs::TryLockError::WouldBlock));
+    let found = FoundJournal(&journal, path);
+    if is_edited || !metadata.is_file() || Content::of(&found, metadata.len())? != Content::Journal {
+        return Ok(None);
+    }
+    check_made_by(&folder, target, path, &metadata)?;
+    Trust::for_writer(target).check_mode(path, &metadata)?;
+    let Some(left) = LeftRedo::read(&found, metadata.len())? else {
+        let message = "cannot complete an interrupted edit: expected a complete journal, got a part of one; the file is \
+                       read without it";
+        return Err(Error::new(ErrorKind::Truncated, message));
+    };
+    left.waiting()?.map(Some).ok_or_else(|| {
+        let most = MAX_WAITING_BYTES >> 20;
+        Error::limit(format!(
+            "cannot complete an interrupted edit in memory: expected a journal of at most {most} MiB, got a larger one; \
+             copy the file with its journal, complete the edit of the copy (`hyperchunk recover`), and salvage that"
+        ))
+    })
+}
+
 /// Completes or discards an interrupted edit. If `edits` is false, files that are not journals are left
 /// alone.
 fn attempt(file: &Path, edits: bool) -> Result<Settled> {
+    attempt_unnamed(file, edits).map_err(|error| error.file(file.display()))
+}
+
+fn attempt_unnamed(file: &Path, edits: bool) -> Result<Settled> {
     // The journal is beside the file itself, and not beside links to it.
     let is_link = file.symlink_metadata().is_ok_and(|metadata| metadata.is_symlink());
     let resolved = if is_link { file.canonicalize().ok() } else { None };
@@ -370,8 +425,7 @@ fn attempt(file: &Path, edits: bool) -> Result<Settled> {
     match Content::of(&found, metadata.len())? {
         Content::Other if edits => {
             let message = format!(
-                "cannot edit {}: expected a journal or no file at {}, got another file; move it away",
-                file.display(),
+                "cannot edit the file: expected a journal or no file at {}, got another file; move it away",
                 path.display()
             );
             return Err(Error::new(ErrorKind::Exists, message));

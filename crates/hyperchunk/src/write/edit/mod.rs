@@ -16,6 +16,8 @@ mod load;
 mod managers;
 mod own_space;
 mod redo;
+#[cfg(test)]
+mod salvage_tests;
 mod sink;
 mod structures;
 #[cfg(test)]
@@ -25,7 +27,9 @@ mod waiting;
 mod written_headers;
 
 pub(super) use base::{BaseObject, Replaced};
-pub(crate) use journal_file::{settle, settle_to_read, settle_to_replace};
+pub(crate) use journal_file::{
+    read_to_salvage, redo_path, settle, settle_in_file, settle_to_read, settle_to_replace,
+};
 pub(crate) use waiting::WaitingCommit;
 
 use self::redo::{JournalFile, Redo};

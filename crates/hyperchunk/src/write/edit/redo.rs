@@ -604,7 +604,7 @@ pub(super) fn is_part(now: &[u8], at: u64, guard: Option<&[u8]>) -> bool {
 pub(super) fn truncated(needed: u64, length: u64) -> Error {
     let message = format!(
         "cannot complete an interrupted edit: expected a file of at least {needed} bytes, got {length}: it was \
-         truncated or replaced since; delete the journal to keep the file as it is"
+         truncated or replaced since; delete its journal (FILE.redo) to keep the file as it is"
     );
     Error::new(ErrorKind::Changed, message)
 }
@@ -612,7 +612,7 @@ pub(super) fn truncated(needed: u64, length: u64) -> Error {
 /// Returns the error for a sector that has neither its old nor its new bytes.
 pub(super) fn foreign(start: u64) -> Error {
     let message = "cannot complete an interrupted edit: expected the bytes from before or after it, got others: \
-                   another program changed the file since; delete the journal to keep the file as it is";
+                   another program changed the file since; delete its journal (FILE.redo) to keep the file as it is";
     Error::new(ErrorKind::Changed, message).at(start)
 }
 

@@ -634,14 +634,10 @@ fn whoever_opens_a_file_completes_its_edit() {
     };
     assert!(settle(&link).unwrap());
     assert_eq!(std::fs::read(&path).unwrap()[10], 77);
-    assert!(!journal_file::redo_path(&path).exists());
+    assert!(!redo_path(&path).exists());
     assert!(!settle(&path).unwrap());
     // An incomplete journal is dropped.
-    std::fs::write(
-        journal_file::redo_path(&path),
-        [&b"Hyperchunk redo1"[..], &[0; 48], b"a part of it"].concat(),
-    )
-    .unwrap();
+    std::fs::write(redo_path(&path), [&b"Hyperchunk redo1"[..], &[0; 48], b"a part of it"].concat()).unwrap();
     assert!(settle(&path).unwrap());
     assert_eq!(std::fs::read(&path).unwrap()[10], 77);
     std::fs::remove_dir_all(folder).unwrap();
@@ -651,7 +647,7 @@ fn whoever_opens_a_file_completes_its_edit() {
 fn a_file_with_a_journals_name_that_is_none_stays() {
     let folder = std::env::temp_dir().join(format!("hyperchunk-redo-none-{}", std::process::id()));
     let path = interrupted(&folder);
-    let journal = journal_file::redo_path(&path);
+    let journal = redo_path(&path);
     let zeros = vec![0; 100_000];
     let picture = [&zeros[..], b"a white pixel"].concat();
     let complete = std::fs::read(&journal).unwrap();
@@ -687,7 +683,7 @@ fn a_file_with_a_journals_name_that_is_none_stays() {
 fn a_second_name_of_a_journal_keeps_its_bytes() {
     let folder = std::env::temp_dir().join(format!("hyperchunk-redo-names-{}", std::process::id()));
     let path = interrupted(&folder);
-    let (journal, second) = (journal_file::redo_path(&path), folder.join("second"));
+    let (journal, second) = (redo_path(&path), folder.join("second"));
     std::fs::hard_link(&journal, &second).unwrap();
     let bytes = std::fs::read(&second).unwrap();
     assert!(settle(&path).unwrap());
@@ -702,7 +698,7 @@ fn a_journal_in_another_users_folder_does_not_count() {
     use std::os::unix::fs::{PermissionsExt as _, chown};
     let folder = std::env::temp_dir().join(format!("hyperchunk-redo-folder-{}", std::process::id()));
     let path = interrupted(&folder);
-    let journal = journal_file::redo_path(&path);
+    let journal = redo_path(&path);
     let is_root = chown(&folder, Some(12_345), None).is_ok() && chown(&journal, Some(12_345), None).is_ok();
     if is_root {
         std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -725,7 +721,7 @@ fn test_the_journal_of_a_file_that_is_gone_prevents_a_new_one_unless_another_use
     let folder = std::env::temp_dir().join(format!("hyperchunk-redo-gone-{}", std::process::id()));
     let path = interrupted(&folder);
     std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o1777)).unwrap();
-    let journal = journal_file::redo_path(&path);
+    let journal = redo_path(&path);
     std::fs::remove_file(&path).unwrap();
     assert_eq!(settle_to_replace(&path).unwrap_err().kind(), ErrorKind::Exists);
     // Only root may give files away.
@@ -743,7 +739,7 @@ fn a_journal_that_another_user_made_does_not_count() {
     let folder = std::env::temp_dir().join(format!("hyperchunk-redo-other-{}", std::process::id()));
     let path = interrupted(&folder);
     std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o1777)).unwrap();
-    let journal = journal_file::redo_path(&path);
+    let journal = redo_path(&path);
     // Only root may give files away; without it, the rule has no other user.
     if std::os::unix::fs::chown(&journal, Some(12_345), None).is_ok() {
         assert!(!settle(&path).unwrap());
@@ -767,7 +763,7 @@ fn an_external_link_leads_to_the_completed_edit() {
     // The edited byte is of the signature's superblock, so that the file is refused when the edit is complete.
     let refused = file.root().unwrap().group().unwrap().get(b"link").unwrap_err();
     assert_eq!(std::fs::read(&path).unwrap()[10], 77, "{refused}");
-    assert!(!journal_file::redo_path(&path).exists());
+    assert!(!redo_path(&path).exists());
     // Windows deletes no open file.
     assert!(std::fs::remove_dir_all(folder).is_ok() || cfg!(windows));
 }
