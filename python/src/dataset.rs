@@ -154,6 +154,11 @@ impl Dataset {
         describe_mappings(py, self.0.mappings())
     }
 
+    /// Checks that the sources of a virtual dataset exist, before its values are copied.
+    fn check_sources(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| self.0.check_sources()).map_err(|e| to_python(py, &e))
+    }
+
     /// Reads a selection into a buffer of exactly its size.
     pub(crate) fn read(
         &self,

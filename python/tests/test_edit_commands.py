@@ -367,6 +367,49 @@ def test_copy_embeds_other_files(file: str) -> None:
         assert list(read["embedded"]) == list(read["kept"]) == [0, 1, 2, 3]
 
 
+def test_embedding_needs_the_sources_of_virtual_datasets(file: str, fails: Any) -> None:
+    with h5py.File("source.h5", "w") as made:
+        made["x"] = np.arange(4, dtype="i4")
+    with h5py.File("virtual.h5", "w") as made:
+        layout = h5py.VirtualLayout((8,), "i4")
+        layout[:4] = h5py.VirtualSource("source.h5", "x", (4,))
+        layout[4:] = h5py.VirtualSource("none.h5", "x", (4,))
+        made.create_virtual_dataset("v", layout)
+    for words in (
+        ("pack", "--embed", "virtual.h5", "new.h5"),
+        ("pack", "--embed", "--in-place", "virtual.h5"),
+        ("cp", "--embed", "virtual.h5:/v", f"{file}:/v"),
+        ("get", "virtual.h5", "/v", "-o", "new.h5"),
+        ("store", "export", "virtual.h5", "--tree", "tree"),
+    ):
+        told = fails(*words)
+        assert "source file none.h5" in told, words
+        assert "virtual.h5" in told, words
+    run("cp", "virtual.h5:/v", f"{file}:/kept")
+    run("get", "virtual.h5", "/v", "--slice", ":4", "-o", "part.h5")
+    with h5py.File("part.h5") as read, h5py.File(file) as kept:
+        assert read["v"][:].tolist() == [0, 1, 2, 3]
+        assert kept["kept"].is_virtual
+    with h5py.File("none.h5", "w") as made:
+        made["y"] = 1
+    assert "dataset x in its source file none.h5" in fails("pack", "--embed", "virtual.h5", "new.h5")
+    with h5py.File("none.h5", "a") as made:
+        made["x"] = np.arange(4, 8, dtype="i4")
+    run("pack", "--embed", "virtual.h5", "new.h5", "--verify")
+    with h5py.File("new.h5") as read:
+        assert read["v"][:].tolist() == list(range(8))
+
+
+def test_the_copy_of_a_root_group_needs_a_path(file: str, fails: Any) -> None:
+    for to in ("new.h5:/", "new.h5"):
+        told = fails("cp", file, to, file="new.h5")
+        assert "hyperchunk pack" in told
+        assert "new.h5:/copy" in told
+    run("cp", f"{file}:/frames", "new.h5:/")
+    with h5py.File("new.h5") as read:
+        assert list(read) == ["frames"]
+
+
 def test_copied_live_dataset_is_live(scene: Any, attach: Any, tmp_path: Path) -> None:
     path = str(scene(a=np.arange(6, dtype="f4")))
     attach(path, "lua", elementwise("lua", "a[i] + 1", inputs=["a"]))

@@ -11,7 +11,7 @@ import h5py
 import hyperchunk
 import numpy as np
 import pytest
-from hyperchunk.exceptions import ChangedError, InvalidError, LeftOutWarning
+from hyperchunk.exceptions import ChangedError, InvalidError, LeftOutWarning, ObjectNotFoundError
 
 icechunk = pytest.importorskip("icechunk")
 zarr = pytest.importorskip("zarr", minversion="3.1")
@@ -269,3 +269,23 @@ def test_metadata_tell_what_was_committed(tmp_path: Path) -> None:
     told = json.loads(next(iter(repository.ancestry(branch="main"))).metadata["hyperchunk"])
     assert told["files"] == 1
     assert told["attributes"]["x"] == ["note"]
+
+
+def test_values_of_virtual_datasets_are_stored_only_if_their_sources_exist(tmp_path: Path) -> None:
+    paths = [make(tmp_path, 0)]
+    with h5py.File(paths[0], "a") as file:
+        layout = h5py.VirtualLayout((2,), "i4")
+        layout[:] = h5py.VirtualSource(".", "later", (2,))
+        file.create_virtual_dataset("v", layout)
+    repository = make_repository(icechunk, tmp_path, tmp_path / "files")
+    with hyperchunk.open_collection(paths, concat=0) as collection:
+        with pytest.raises(ObjectNotFoundError, match="dataset later in the same file"):
+            collection.to_icechunk(repository)
+        with pytest.raises(ObjectNotFoundError, match="dataset later in the same file"):
+            collection.to_kerchunk(tmp_path / "references.json")
+    assert not (tmp_path / "references.json").exists()
+    gc.collect()
+    with h5py.File(paths[0], "a") as file:
+        file["later"] = np.array([5, 6], "i4")
+    hyperchunk.open_collection(paths, concat=0).to_icechunk(repository)
+    assert opened(repository)["v"][:].tolist() == [5, 6]

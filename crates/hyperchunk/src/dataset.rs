@@ -262,6 +262,26 @@ impl Dataset {
         &self.0.mappings
     }
 
+    /// Checks that the sources of a virtual dataset exist, before its values are copied: a read takes the fill value
+    /// for those of missing sources, and a copy would make it permanent. Other datasets pass.
+    ///
+    /// # Errors
+    /// NotFound, with the name of a missing source; the errors of opening the sources.
+    pub fn check_sources(&self) -> Result<()> {
+        let all: Vec<Range<u64>> = self.dims().iter().map(|dim| 0..*dim).collect();
+        self.check_sources_of(&all)
+    }
+
+    /// Checks the sources of the part of a virtual dataset within these bounds, as [`Dataset::check_sources`].
+    pub(crate) fn check_sources_of(&self, part: &[Range<u64>]) -> Result<()> {
+        // A sharded store makes the sources of its virtual datasets for HDF5, from its logs.
+        let is_stored = self.store().is_some() || Marker::from_dataset(self).is_some();
+        if is_stored || !matches!(self.layout(), Layout::Virtual { .. }) {
+            return Ok(());
+        }
+        crate::read::virtual_dataset::check_sources(self, part)
+    }
+
     /// Returns all stored chunks, in row-major order of their scaled coordinates.
     ///
     /// # Errors

@@ -239,6 +239,17 @@ class ZarrArray:
                     return data
         return self.encoded(chunk_index)
 
+    def check_sources(self) -> None:
+        """Checks that the sources of virtual datasets exist, before their values are copied: reads take the fill value
+        for those of missing sources, and a copy would make it permanent.
+
+        Raises:
+            ObjectNotFoundError: A source is missing.
+        """
+        for number in range(max(len(self.source.spans()), 1)):
+            data: Any = self.source._dataset(number)._data
+            data.check_sources()
+
     def places(self) -> Iterator[tuple[Shape, Stored | bool]]:
         """Iterates over the chunks: the indices of each in the grid, and its location. True stands for a chunk that
         must be encoded, False for one that has only the fill value.

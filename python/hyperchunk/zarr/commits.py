@@ -91,6 +91,8 @@ def commit(
         if not is_equal:
             put(_key(path), json.dumps(document).encode())
         if array is not None and first is not None:
+            if array.source.first.is_virtual:
+                array.check_sources()
             _put_chunks(array, path, store, put, names, found, first)
     for path in set(known.attributes) - set(made):
         if (get(path) or {}).get("node_type") == "array":

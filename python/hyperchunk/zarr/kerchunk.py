@@ -134,6 +134,8 @@ def _references(tree: Tree, names: list[str], inline: int) -> Iterator[tuple[str
 
 def _of_array(array: ZarrArray, path: str, names: list[str], inline: int) -> tuple[list[tuple[str, Any]], int] | None:
     """Returns the references of an array and the size of the data in them; None if that is more than `inline`."""
+    if array.source.first.is_virtual:
+        array.check_sources()
     entries: list[tuple[str, Any]] = []
     used = 0
     told = array.source.first.attrs["_FillValue"] if "_FillValue" in array.attributes else None

@@ -61,14 +61,21 @@ fn parts(text: &str) -> (&str, Option<&str>) {
     split(text).map_or((text, None), |(file, path)| (file, Some(path)))
 }
 
+/// Returns the path of the copy; `None` if it would be the root group.
+fn copy_path(path: Option<&str>, object: &str) -> Option<String> {
+    let group = path.filter(|path| !path.is_empty()).unwrap_or("/");
+    target(group, object).ok().filter(|path| !path.trim_matches('/').is_empty())
+}
+
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let (from, object) = parts(&arguments.from);
     let (to, path) = parts(&arguments.to);
     let object = object.unwrap_or("");
-    let path = target(path.unwrap_or("/"), object).map_err(|_| {
+    let path = copy_path(path, object).ok_or_else(|| {
+        let to = escape(to, 300);
         format!(
-            "cannot name the copy of the root group: give the copy a path, such as {}:/copy",
-            escape(to, 300)
+            "cannot copy to the root group: expected a path of the copy, such as {to}:/copy, got none; to copy a whole \
+             file, use `hyperchunk pack`"
         )
     })?;
     let file = &*local(to)?;
@@ -140,4 +147,23 @@ fn print(arguments: &Arguments, to: &str, path: &str, report: &ObjectsReport) {
         many(report.groups as u64, "group"),
         many(report.attributes, "attribute")
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn test_the_copy_of_a_root_group_needs_a_path() {
+        for path in [None, Some(""), Some("/"), Some("//")] {
+            for object in ["", "/"] {
+                assert_eq!(copy_path(path, object), None, "{path:?} {object:?}");
+            }
+            assert_eq!(
+                copy_path(path, "/a/b").map(|path| path.trim_matches('/').to_owned()),
+                Some("b".into())
+            );
+        }
+        assert_eq!(copy_path(Some("/copy"), "").as_deref(), Some("/copy"));
+    }
 }

@@ -8,6 +8,7 @@ use crate::{Dataset, Error, Result};
 use hyperchunk_format::codec::{self, Target};
 use hyperchunk_format::model::{AllocationTime, Class, Dataspace, FillValue, FillWhen, Name, Pipeline};
 use hyperchunk_format::select::{Axis, Selection};
+use std::ops::Range;
 use std::path::Path;
 
 /// Part of a dataset: indices along each axis, and whether the axis is kept; a dropped axis has one index.
@@ -31,7 +32,7 @@ pub struct ExtractReport {
 ///
 /// # Errors
 /// The errors of reading and writing; Unsupported for a dataset of references, whose targets would be
-/// missing. On an error, no file is created.
+/// missing; NotFound for a virtual dataset that lacks a source of the part. On an error, no file is created.
 pub fn extract(
     dataset: &Dataset,
     part: &Part,
@@ -40,6 +41,8 @@ pub fn extract(
     memory: u64,
     progress: &mut dyn FnMut(u64),
 ) -> Result<ExtractReport> {
+    let bounds: Vec<Range<u64>> = part.iter().map(|(steps, _)| bounds(*steps)).collect();
+    dataset.check_sources_of(&bounds)?;
     let options = CreateOptions { replace, journal: false, ..CreateOptions::default() };
     let path = path.as_ref();
     let writer = Writer::create(path, &options)?;
@@ -51,6 +54,13 @@ pub fn extract(
         drop(writer.discard());
     }
     made.map_err(|error| dataset.with_context(error))
+}
+
+/// Returns the range from the first to the last index.
+fn bounds(steps: Steps) -> Range<u64> {
+    let last =
+        steps.count.checked_sub(1).map(|last| steps.start.saturating_add(last.saturating_mul(steps.step)));
+    last.map_or(0..0, |last| steps.start..last.saturating_add(1))
 }
 
 fn fill(

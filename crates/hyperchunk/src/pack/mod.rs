@@ -62,7 +62,7 @@ pub struct PackOptions {
     /// True if an existing file may be replaced.
     pub replace: bool,
     /// True to copy the data of other files into the new one: external raw data, and the values of virtual
-    /// datasets, which become ordinary datasets.
+    /// datasets, which become ordinary datasets. A virtual dataset that lacks a source is an error.
     pub embed: bool,
     /// Chunking of datasets without a rule.
     pub chunks: Chunking,
@@ -176,7 +176,8 @@ impl PackPlan {
     ///
     /// # Errors
     /// The errors of reading the sources; Unsupported for content that cannot be copied; Invalid for an empty
-    /// list of sources, and for rules whose dataset is missing or which do not fit their dataset.
+    /// list of sources, and for rules whose dataset is missing or which do not fit their dataset; NotFound for a
+    /// virtual dataset that lacks a source, if its values are to be copied.
     pub fn new(inputs: Vec<Input>, options: PackOptions) -> Result<Self> {
         if inputs.is_empty() {
             return Err(Error::invalid("nothing to pack: expected at least one file"));
@@ -361,3 +362,5 @@ impl PackPlan {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod virtual_tests;

@@ -216,6 +216,7 @@ fn ruled_plan(
     if !embed && matches!(dataset.layout(), Layout::Virtual { .. }) {
         return Ok(elsewhere(header, NewLayout::Virtual(mappings(contents, item.input, dataset))));
     }
+    dataset.check_sources()?;
     let mut dataspace = header;
     if let Dataspace::Simple { dims, max } = &mut dataspace {
         // The extent of a virtual dataset depends on its sources and may differ from the header's.

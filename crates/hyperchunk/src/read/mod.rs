@@ -13,7 +13,7 @@ mod output;
 mod place;
 mod stretches;
 mod table;
-mod virtual_dataset;
+pub(crate) mod virtual_dataset;
 mod workers;
 
 pub use cache::ChunkCache;

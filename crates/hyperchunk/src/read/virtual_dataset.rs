@@ -5,8 +5,10 @@ use super::output::Output;
 use crate::dataset::{Dataset, Inner};
 use crate::object::Object;
 use crate::{Error, ErrorKind, Result};
-use hyperchunk_format::model::{Hyperslab, Name, ObjectKind, SourceName, StoredSelection, VirtualMapping};
-use hyperchunk_format::select::{Selection, map};
+use hyperchunk_format::model::{
+    Hyperslab, Layout, Name, ObjectKind, SourceName, StoredSelection, VirtualMapping,
+};
+use hyperchunk_format::select::{Axis, Selection, map};
 use std::cell::Cell;
 use std::ops::Range;
 
@@ -176,6 +178,76 @@ fn numbered(name: &SourceName, block: u64) -> Name {
     Name::from(parts.join(block.to_string().as_bytes()).as_slice())
 }
 
+/// Checks that the sources of a part of a virtual dataset exist, before its values are copied: a read takes the
+/// fill value for those of missing sources, and a copy would make it permanent. The part is bounded by `asked`.
+/// Sources whose names are numbered end at the first missing one.
+///
+/// # Errors
+/// NotFound, with the name of a missing source; the errors of opening the sources.
+pub(crate) fn check_sources(dataset: &Dataset, asked: &[Range<u64>]) -> Result<()> {
+    let inner = &dataset.0;
+    let _inside = Inside::enter(&inner.object)?;
+    for mapping in dataset.mappings() {
+        let is_numbered = mapping.dataset.parts.len() > 1 || mapping.file.parts.len() > 1;
+        let mut target = None;
+        let count = match unlimited(&mapping.target) {
+            Some(_) if is_numbered => blocks(&inner.object, mapping)?,
+            Some(_) => 1,
+            None => {
+                let all = Selection::resolve(&mapping.target, dataset.dims())?;
+                match all.bounds(dataset.dims())? {
+                    Some(bounds) if !is_disjoint(&bounds, asked) => target = Some(all),
+                    _ => continue,
+                }
+                1
+            }
+        };
+        for block in 0..count {
+            let Some(source) = open(&inner.object, mapping, block)? else {
+                return Err(dataset.with_context(missing(&inner.object, mapping, block)));
+            };
+            if !matches!(source.layout(), Layout::Virtual { .. }) {
+                continue;
+            }
+            let mut part = Some(Selection::resolve(&mapping.source, source.dims())?);
+            if let (Some(target), Some(all)) = (&target, &part)
+                && !asked.is_empty()
+            {
+                let asked = Selection::Axes(asked.iter().cloned().map(Axis::range).collect());
+                part = map(all, source.dims(), target, dataset.dims(), &asked)?.map(|mapped| mapped.source);
+            }
+            if let Some(part) = part
+                && let Some(bounds) = part.bounds(source.dims())?
+            {
+                check_sources(&source, &bounds)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Returns the error for a missing source.
+fn missing(object: &Object, mapping: &VirtualMapping, block: u64) -> Error {
+    let (file, path) = (numbered(&mapping.file, block), numbered(&mapping.dataset, block));
+    let here = object.file();
+    let is_here = file.as_bytes() == b".";
+    let source = match is_here || here.0.external.open(here, &file).is_ok() {
+        true if is_here => format!("dataset {path} in the same file"),
+        true => format!("dataset {path} in its source file {file}"),
+        false => format!("source file {file}"),
+    };
+    let message = format!(
+        "cannot copy the values of the virtual dataset: expected its {source}, got none, so that its fill value would \
+         become permanent; restore the source, or copy the dataset as a virtual one (`pack` or `cp` without --embed)"
+    );
+    Error::new(ErrorKind::NotFound, message)
+}
+
+/// Returns whether two boxes have no common element.
+fn is_disjoint(one: &[Range<u64>], other: &[Range<u64>]) -> bool {
+    one.iter().zip(other).any(|(one, other)| one.start >= other.end || other.start >= one.end)
+}
+
 /// Reads a selection of a virtual dataset.
 pub(super) fn read(dataset: &Dataset, selection: &Selection, output: &Output<'_>) -> Result<()> {
     let inner = &dataset.0;
@@ -242,7 +314,7 @@ fn part(
     output: &Output<'_>,
 ) -> Result<()> {
     let Some(bounds) = target.bounds(dataset.dims())? else { return Ok(()) };
-    if bounds.iter().zip(asked).any(|(bound, asked)| bound.start >= asked.end || asked.start >= bound.end) {
+    if is_disjoint(&bounds, asked) {
         return Ok(());
     }
     let Some(source) = open(&dataset.0.object, mapping, block)? else { return Ok(()) };

@@ -56,12 +56,13 @@ pub struct ExportReport {
 /// Exports every object of a file to a new folder.
 ///
 /// # Errors
-/// Io, also if the folder exists; Unsupported for references of HDF5 1.12 (`H5T_STD_REF`); errors of
-/// reading the file.
+/// Io, also if the folder exists; Unsupported for references of HDF5 1.12 (`H5T_STD_REF`); NotFound for a virtual
+/// dataset that lacks a source; errors of reading the file.
 pub fn export(file: &File, folder: &Path) -> Result<ExportReport> {
     check_new(folder).map_err(|error| Error::new(ErrorKind::Io, error.message()))?;
-    let made = NewFolder::create(folder, false)?;
     let contents = Contents::list(vec![Input { file: file.clone(), into: String::new() }])?;
+    contents.items.iter().filter_map(|item| item.dataset.as_ref()).try_for_each(Dataset::check_sources)?;
+    let made = NewFolder::create(folder, false)?;
     let mut exported = ExportReport::default();
     for item in &contents.items {
         let object = |error: Error| error.object(Name::from(&*item.path).to_string());
