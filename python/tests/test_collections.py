@@ -14,6 +14,7 @@ import h5py
 import hyperchunk
 import numpy as np
 import pytest
+from hyperchunk import store
 from hyperchunk.collection import _shared
 from hyperchunk.exceptions import ChangedError, CorruptError, HyperchunkError, InvalidError, NotFoundError
 
@@ -496,3 +497,31 @@ def test_closed_collections_hold_no_file(tmp_path: Path) -> None:
     for read in (lambda: kept[:], lambda: days["/x"].shape, lambda: days.file(0)):
         with pytest.raises(hyperchunk.exceptions.ClosedError, match="the collection is closed"):
             read()
+
+
+def test_files_whose_elements_are_all_elsewhere_are_not_collected(tmp_path: Path) -> None:
+    made = []
+    for number in range(2):
+        path = tmp_path / f"virtual{number}.h5"
+        with h5py.File(tmp_path / f"source{number}.h5", "w") as file:
+            file["x"] = np.arange(3)
+        with h5py.File(path, "w") as file:
+            layout = h5py.VirtualLayout((3,), "i8")
+            layout[:] = h5py.VirtualSource(f"source{number}.h5", "x", (3,))
+            file.create_virtual_dataset("x", layout)
+        run = store.create(tmp_path / f"store{number}.h5", {"/x": store.Dataset((3,), "i8")})
+        with run.writer() as writer:
+            writer["x"][...] = number
+        run.commit()
+        made.append(path)
+    with pytest.raises(InvalidError, match=r"pack --embed.*virtual0"):
+        hyperchunk.open_collection(made, concat=0)
+    stores = [tmp_path / f"store{number}.h5" for number in range(2)]
+    with pytest.raises(InvalidError, match=r"store pack.*store0"):
+        hyperchunk.open_collection(stores, concat=0)
+    # Files that have their elements can be joined with them left out.
+    with h5py.File(tmp_path / "plain.h5", "w") as file:
+        file["x"] = np.arange(3)
+    joined = hyperchunk.open_collection([tmp_path / "plain.h5", *made], concat=0, on_mismatch="skip")
+    assert list(joined.skipped) == [str(path) for path in made]
+    assert joined["x"][:].tolist() == [0, 1, 2]

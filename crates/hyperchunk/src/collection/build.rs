@@ -202,10 +202,31 @@ impl Collection {
                 return differs(path, "its values differ from the first file's");
             }
         }
+        self.check_elements(member)?;
         match member.layout.keys().find(|path| !first.layout.contains_key(*path)) {
             Some(path) => differs(path, "this file has this dataset, the first file does not"),
             None => Ok(()),
         }
+    }
+
+    /// Checks that a joined dataset of a file has its elements in that file: a collection opens no further files.
+    fn check_elements(&self, member: &CollectedFile) -> Result<()> {
+        let joined = |(path, dataset): &(&Vec<u8>, &DatasetLayout)| {
+            self.axis(path).is_some() && !dataset.has_kept_values()
+        };
+        let mut first = None;
+        for (path, dataset) in member.layout.iter().filter(joined) {
+            match dataset.elsewhere {
+                None => return Ok(()),
+                Some(advice) => first = first.or(Some((path, advice))),
+            }
+        }
+        let Some((path, advice)) = first else { return Ok(()) };
+        let message = format!(
+            "cannot collect the file: expected datasets with their elements in the file itself, got only ones with \
+             elements in other files; {advice}"
+        );
+        Err(Error::invalid(message).object(Name::from(&**path)))
     }
 
     fn add(&mut self, name: &str, file: Result<JoinedFile>) {

@@ -2,9 +2,10 @@
 //! define how values are decoded. All files of a collection have the same layout.
 
 use crate::references::plain_attributes;
+use crate::storage::Marker;
 use crate::walk::{Found, Next};
 use crate::{Dataset, Error, File, Object, Result};
-use hyperchunk_format::model::{Class, Dataspace, Datatype, ObjectKind, ReferenceKind};
+use hyperchunk_format::model::{Class, Dataspace, Datatype, Name, ObjectKind, ReferenceKind, VirtualMapping};
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, HashMap};
 
@@ -47,6 +48,8 @@ pub(super) struct DatasetLayout {
     coding: Map<String, Value>,
     /// True for a dimension scale with values.
     is_coordinate: bool,
+    /// Advice for a dataset whose elements are in other files, which a collection does not read.
+    pub(super) elsewhere: Option<&'static str>,
 }
 
 /// Axis along which files are joined.
@@ -155,6 +158,16 @@ pub(super) fn describe(file: &File) -> Result<FileLayout> {
     found.iter().map(describe).collect()
 }
 
+/// Returns advice for a dataset whose elements are in other files than its own.
+fn elsewhere(dataset: &Dataset) -> Option<&'static str> {
+    let is_outside = |mapping: &VirtualMapping| mapping.file.parts != [Name::from(".")];
+    if dataset.store().is_some() || Marker::from_dataset(dataset).is_some() {
+        return Some("make one file of the sharded store (`hyperchunk store pack`), and collect that");
+    }
+    let is_elsewhere = !dataset.external().is_empty() || dataset.mappings().iter().any(is_outside);
+    is_elsewhere.then_some("copy its elements into one file (`hyperchunk pack --embed`), and collect that")
+}
+
 impl DatasetLayout {
     /// Describes a dataset. `paths` has the paths of all datasets by the address of their object header.
     fn new(path: &[u8], object: &Object, paths: &HashMap<u64, &[u8]>) -> Result<Self> {
@@ -181,6 +194,7 @@ impl DatasetLayout {
             scales,
             coding,
             is_coordinate: is_scale && dataset.dims().len() == 1 && !starts(b"NAME", NOT_A_VARIABLE)?,
+            elsewhere: elsewhere(&dataset),
         })
     }
 

@@ -236,3 +236,55 @@ fn a_token_goes_to_one_server() {
     sample.files[1].name = "https://a.org\t.evil/g.nc".to_owned();
     assert!(sample.check_credentials(&token).is_err());
 }
+
+#[test]
+fn test_a_file_whose_elements_are_all_in_other_files_is_not_collected() {
+    use crate::write::{CreateOptions, DatasetOptions, NewLayout, NodeId, Writer};
+    use hyperchunk_format::model::{
+        ByteOrder, Dataspace, Datatype, ExternalFile, Name, SourceName, StoredSelection, VirtualMapping,
+    };
+    let folder = std::env::temp_dir().join(format!("hyperchunk-elsewhere-{}", std::process::id()));
+    drop(std::fs::remove_dir_all(&folder));
+    std::fs::create_dir_all(&folder).unwrap();
+    let virtual_of = |file: &str| {
+        let name = |text: &str| SourceName { parts: vec![Name::from(text)] };
+        let (source, target) = (StoredSelection::All, StoredSelection::All);
+        NewLayout::Virtual(vec![VirtualMapping { file: name(file), dataset: name("own"), source, target }])
+    };
+    let raw = NewLayout::External(vec![ExternalFile { name: "raw.bin".into(), offset: 0, size: Some(4) }]);
+    let marker = crate::storage::Marker { dataset: crate::storage::DatasetId([7; 16]), epoch: 1 };
+    let stored = NewLayout::External(vec![marker.to_external_file(true)]);
+    let make = |name: &str, layouts: &[(&str, NewLayout)]| {
+        let path = folder.join(name);
+        let file = Writer::create(&path, &CreateOptions::default()).unwrap();
+        for (name, layout) in layouts {
+            let space = Dataspace::Simple { dims: vec![4], max: vec![Some(4)] };
+            let options = DatasetOptions::new(Datatype::integer(1, false, ByteOrder::Little), space);
+            file.create_dataset(NodeId::ROOT, name.as_bytes(), options.with_layout(layout.clone())).unwrap();
+        }
+        file.close().unwrap();
+        path.into_os_string().into_string().unwrap()
+    };
+    let mut options = OpenOptions::default();
+    options.external = crate::ExternalPolicy::Never;
+    options.ignore_stores = true;
+    let how = CollectOptions { concat: Some(Concat::FirstAxis), skip: false };
+    let collect = |name: &String| Collection::collect(&[name.clone()], &options, &how, &|_| ());
+    for (case, layout, advice) in [
+        ("virtual", virtual_of("other.h5"), "pack --embed"),
+        ("raw", raw, "pack --embed"),
+        ("stored", stored, "store pack"),
+    ] {
+        let name = make(&format!("{case}.h5"), &[("data", layout.clone())]);
+        let error = collect(&name).unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains(advice) && text.contains("data") && text.contains(case), "{text}");
+        // Other datasets of the file can be read.
+        let mixed = make(&format!("{case}-mixed.h5"), &[("data", layout), ("own", NewLayout::Contiguous)]);
+        assert_eq!(collect(&mixed).unwrap().variables.len(), 2);
+    }
+    // A virtual dataset over datasets of its own file.
+    let own = make("own.h5", &[("data", virtual_of(".")), ("own", NewLayout::Contiguous)]);
+    collect(&own).unwrap();
+    std::fs::remove_dir_all(folder).unwrap();
+}
