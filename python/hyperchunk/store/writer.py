@@ -86,10 +86,27 @@ class Writer:
         return self.structure.attrs
 
     def create_group(self, name: str) -> WritableGroup:
-        """Creates a group."""
+        """Creates a group, and the groups above it; an existing group is returned.
+
+        Raises:
+            ValueError: A dataset has its name, or that of a group above it.
+        """
+        if name.strip("/"):
+            self._check_above(schema.absolute(name) + b"/")
         found = self.structure.require_group(name)
         assert isinstance(found, WritableGroup)
         return found
+
+    def _check_above(self, path: bytes) -> None:
+        """Refuses a path that leads through a dataset of the store."""
+        parts = path.split(b"/")[1:-1]
+        for length in range(1, len(parts) + 1):
+            above = b"/" + b"/".join(parts[:length])
+            if above in self._datasets:
+                raise ValueError(
+                    f"cannot create {path.rstrip(b'/').decode(errors='replace')}: "
+                    f"{above.decode(errors='replace')} is a dataset of the store; choose another name"
+                )
 
     def create_dataset(
         self,
@@ -120,6 +137,7 @@ class Writer:
         path = schema.absolute(name)
         if path in self._datasets:
             raise ValueError(f"Unable to create dataset (name already exists): {path.decode(errors='replace')}")
+        self._check_above(path)
         description, _, shown, array = self.structure._type(dtype, data)
         from hyperchunk.write import creation
 

@@ -239,7 +239,7 @@ def test_a_store_in_place_of_another(tmp_path: Path) -> None:
         writer["a"][...] = 1
         writer["b"][...] = 1
     first.commit()
-    with pytest.raises(hyperchunk.HyperchunkError, match="overwrite"):
+    with pytest.raises(hyperchunk.exceptions.FileThereError, match="overwrite"):
         store.create(path, {})
     reader = h5py.File(path)
     second = store.create(path, {"/a": store.Dataset(4, "i4")}, overwrite=True)

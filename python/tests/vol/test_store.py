@@ -7,6 +7,7 @@ import h5py
 import hyperchunk
 import numpy as np
 import pytest
+from redo_journals import interrupt
 
 from vol import helpers
 
@@ -503,3 +504,27 @@ def test_xarray(tmp_path: Path, engine: str) -> None:
     """
     assert helpers.run(code, folder=tmp_path, store=True).strip() == "(2, 2)"
     assert (tmp_path / "a.nc.d").is_dir()
+
+
+def test_a_store_is_not_created_beside_the_journal_of_a_file_that_is_gone(tmp_path: Path) -> None:
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w", libver="latest") as file:
+        file["c"] = np.zeros(1000)
+    before = path.read_bytes()
+    with hyperchunk.open(path, "r+") as file:
+        file["c"][:] = 1
+    interrupt(path, before, path.read_bytes())
+    path.unlink()
+    write(
+        """
+        try:
+            h5py.File("a.h5", "w")
+        except OSError as error:
+            assert "move it beside that file" in str(error), error
+        else:
+            raise AssertionError
+        """,
+        tmp_path,
+    )
+    assert not path.exists()
+    path.with_name("a.h5.redo").unlink()

@@ -15,6 +15,7 @@ use crate::commit::{add_log, now};
 use crate::format::fragment_offset::FRAGMENT_FLAG;
 use crate::format::manifest::StoredDataset;
 use crate::format::piece::block_extent;
+use crate::format::stamp::Stamp;
 use crate::location::site::Site;
 use crate::observe::results;
 use crate::read::log_cache::LogCache;
@@ -83,6 +84,7 @@ pub fn compact(path: &Path, options: &CompactOptions) -> Result<Option<CompactRe
     let base = Manifest::newest(&path)?.ok_or_else(|| {
         named(Error::new(ErrorKind::NotFound, "there is no store, or nothing of it was committed"))
     })?;
+    commit::check_file(&path, "compact").map_err(named)?;
     let parts = || base.datasets.iter().flat_map(|stored| &stored.parts);
     let logs: HashSet<u32> = parts().map(|part| part.log).collect();
     let most = base.datasets.iter().map(|stored| stored.parts.len()).max().unwrap_or(0);
@@ -245,10 +247,11 @@ fn publish(
             .ok_or_else(|| Error::corrupt("all epochs of the store were deleted during the compaction"))?;
         let mut manifest = replace_parts(base, &newest, &log)?;
         manifest.number = number;
+        commit::check_file(path, "compact")?;
         let file = commit::skeleton(path.into(), &newest, true)?;
         let mut merge = Merge::new(Some(&file), &[])?;
         let (shown, links) = external_links::shown(path.into(), &manifest, options.link, &merge.datasets())?;
-        manifest.image = merge.write((manifest.store, manifest.number), &shown)?;
+        manifest.image = merge.write(Stamp::of(&manifest), &shown)?;
         // Without its log, the epoch would be unreadable.
         writer.check_files()?;
         // A manifest whose writing failed may be complete nevertheless.

@@ -104,6 +104,9 @@ pub fn pack<'a>(site: impl Into<Site<'a>>, out: &Path, options: &PackOptions) ->
         )));
     }
     let is_newest = newest.is_some_and(|newest| newest.number == manifest.number);
+    if is_newest {
+        crate::commit::check_file(path, "pack")?;
+    }
     let file = crate::commit::skeleton(path.into(), &manifest, is_newest)?;
     if out.exists() {
         Contents::list(vec![Input { file: file.clone(), into: String::new() }])?.check_not_a_source(out)?;

@@ -6,12 +6,13 @@ use super::new_logs::{NewLog, open};
 use super::open_skeleton;
 use super::{
     CommitOptions, CommitReport, DeferredLog, PendingLog, SkeletonState, add_log, foreign_file, now,
-    skeleton_options, skeleton_state, stopped, waiting_and_damaged, writers,
+    skeleton_options, skeleton_state, stopped, uncommitted, waiting_and_damaged, writers,
 };
 use crate::commit::merged_file::{Change, Identity, Merge};
 use crate::commit::{external_links, overlap};
 use crate::format::id::hash;
 use crate::format::manifest::StoredDataset;
+use crate::format::stamp::Stamp;
 use crate::location::site::Site;
 use crate::read::scan_log::{Ending, Log};
 use crate::{
@@ -82,9 +83,13 @@ impl<'a> Attempt<'a> {
         for ticket in &options.tickets {
             let known = base.as_ref().and_then(|base| base.log(&ticket.writer));
             let there = there.contains(&ticket.writer) || known.is_some_and(|log| log.finished);
-            if !there && !base.as_ref().is_some_and(|base| base.hidden.contains(&ticket.writer)) {
-                let message = format!("there is no log of the ticket's writer, {}", ticket.writer);
-                return Err(Error::new(ErrorKind::NotFound, message));
+            match base.as_ref().filter(|base| base.hidden.contains(&ticket.writer)) {
+                Some(base) => set_aside.extend(uncommitted::hidden(site, base, ticket, &set_aside)?),
+                None if there => {}
+                None => {
+                    let message = format!("there is no log of the ticket's writer, {}", ticket.writer);
+                    return Err(Error::new(ErrorKind::NotFound, message));
+                }
             }
         }
         let wanted = |waiting: &PendingLog| {
@@ -307,7 +312,7 @@ impl<'a> Attempt<'a> {
             return Err(Error::invalid(describe(conflict, manifest.conflicts.len())));
         }
         let (shown, links) = external_links::shown(self.site, &manifest, self.options.link, &paths)?;
-        manifest.image = merge.write((manifest.store, number), &shown)?;
+        manifest.image = merge.write(Stamp::of(&manifest), &shown)?;
         let writers = self.new.iter().map(|new| new.writer()).collect();
         Ok(Some(CommitReport {
             manifest: Arc::new(manifest),

@@ -12,6 +12,7 @@ use super::virtual_blocks::blocks;
 use crate::arrow_files;
 use crate::format::fragment_offset::{inside, is_in};
 use crate::format::manifest::StoredDataset;
+use crate::format::stamp::Stamp;
 use crate::location::site::Site;
 use crate::{DatasetId, Definition, Hyperslab, Manifest, Marker, PieceForm, store_folder};
 use hyperchunk::write::Sync;
@@ -312,7 +313,7 @@ pub fn link(path: &Path, linking: Linking, sync: Sync) -> Result<Links> {
     };
     let mut merge = Merge::new(Some(&file), &[])?;
     let (all, links) = shown(path.into(), &manifest, linking, &merge.datasets())?;
-    let image = merge.write((manifest.store, manifest.number), &all)?;
+    let image = merge.write(Stamp::of(&manifest), &all)?;
     Site::from(path).operations().replace(&image, None, sync)?;
     Ok(links)
 }

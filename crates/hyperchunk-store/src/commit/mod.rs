@@ -16,6 +16,7 @@ mod new_logs;
 pub(crate) mod overlap;
 mod show;
 mod stopped;
+pub(crate) mod uncommitted;
 pub(crate) mod virtual_blocks;
 
 use super::{LogHeader, LogPart, Manifest, Marker, Session, Ticket, WriterId};
@@ -421,8 +422,10 @@ fn commit_round(site: Site<'_>, options: &CommitOptions, round: Round) -> Result
         }
         set_aside.retain(|aside| !aside.has_data || next.is_some());
         let Some(next) = next else {
-            if let (Some(base), None) = (&base, &made) {
-                show::repair(site, base, options.sync).map_err(named)?;
+            match (&base, &made) {
+                (Some(base), None) => show::repair(site, base, options.sync).map_err(named)?,
+                (None, None) => uncommitted::check_folder(site).map_err(named)?,
+                _ => {}
             }
             if made.is_none() && options.tickets.is_empty() && !options.salvage && round != Round::Outdated {
                 refuse_failed(site, base.as_deref(), options.session)?;
@@ -577,7 +580,7 @@ pub(crate) fn skeleton_state(site: Site<'_>, epoch: &Manifest) -> Result<Skeleto
         File::from_source(source, Some(site.operations().path().to_owned()), &skeleton_options())
     };
     let Ok(file) = open(bytes.clone()) else { return Ok(SkeletonState::Unchanged) };
-    if stamp::read_store_id(&bytes).is_some_and(|store| store != epoch.store) {
+    if !stamp::may_be_of(&bytes, epoch) {
         return Ok(SkeletonState::Foreign);
     }
     match stamp::read_epoch(&bytes, &file)? {

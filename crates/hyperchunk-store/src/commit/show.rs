@@ -51,7 +51,7 @@ pub(super) fn repair(site: Site<'_>, newest: &Arc<Manifest>, sync: Sync) -> Resu
                 && stamp::read_store_id(&bytes) == Some(newest.store)
                 && is_from_before(site, newest)
         }
-        Some(shown) => shown < newest.number,
+        Some(shown) => shown < newest.number && stamp::may_be_of(&bytes, newest),
         // It is another file.
         None => false,
     };

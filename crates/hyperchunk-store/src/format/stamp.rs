@@ -1,14 +1,15 @@
-//! Stamp of a skeleton, the HDF5 file at the user's path: number of its epoch and id of its store, in
-//! bytes that no object owns.
+//! Stamp of a skeleton, the HDF5 file at the user's path: number of its epoch, id of its store and digest
+//! of its logs, in bytes that no object owns.
 //!
 //! HDF5 does not touch bytes that nothing refers to, so the stamp survives edits of the file in
 //! place. It distinguishes the skeleton of a store without datasets, which has no markers, from any
-//! other file, and the skeletons of different stores from each other.
+//! other file, and the skeletons of different stores, and of copies of one store, from each other.
 
-use crate::{Marker, StoreId};
+use crate::{Manifest, Marker, StoreId};
 use hyperchunk::write::Writer;
 use hyperchunk::{File, Result};
 use std::io::IoSlice;
+use twox_hash::XxHash3_128;
 
 /// Signature of a stamp.
 const MAGIC: &[u8; 16] = b"hyperchunk epoch";
@@ -16,18 +17,70 @@ const MAGIC: &[u8; 16] = b"hyperchunk epoch";
 /// Signature of the second half of a stamp.
 const STORE_MAGIC: &[u8; 16] = b"hyperchunk store";
 
+/// Signature of the third part of a stamp.
+const LOGS_MAGIC: &[u8; 16] = b"hyperchunk logs:";
+
 /// Size in bytes: the signature, the number of the epoch as a little-endian integer of 64 bits, the
-/// second signature, the store's id.
-const STAMP_BYTES: u64 = 56;
+/// second signature, the store's id, the third signature, the digest of the logs.
+const STAMP_BYTES: u64 = 88;
 
 /// Number of bytes from the start of the file within which the stamp is.
 pub const STAMPED_WITHIN_BYTES: usize = 4096;
 
-/// Writes the stamp of an epoch to an otherwise empty file.
-pub(crate) fn write(writer: &Writer, store: StoreId, epoch: u64) -> Result<()> {
+/// Contents of a stamp.
+#[derive(Debug, Clone, Copy)]
+pub struct Stamp {
+    store: StoreId,
+    epoch: u64,
+    /// Digest of the epoch's logs; zeros for a file without an epoch.
+    logs: [u8; 16],
+}
+
+impl Stamp {
+    /// Returns the stamp of an epoch, which has its logs already.
+    #[must_use]
+    pub fn of(manifest: &Manifest) -> Self {
+        Self { store: manifest.store, epoch: manifest.number, logs: logs_digest(manifest) }
+    }
+
+    /// Returns the number of the epoch.
+    #[must_use]
+    pub fn epoch(self) -> u64 {
+        self.epoch
+    }
+
+    /// Returns the stamp of a store without an epoch.
+    #[must_use]
+    pub fn of_new(store: StoreId) -> Self {
+        Self { store, epoch: 0, logs: [0; 16] }
+    }
+}
+
+/// Returns a digest of the logs of an epoch and their lengths, in any order.
+fn logs_digest(manifest: &Manifest) -> [u8; 16] {
+    let mut logs: Vec<_> = manifest.logs.iter().map(|log| (log.writer.0, log.length)).collect();
+    logs.sort_unstable();
+    let bytes: Vec<u8> =
+        logs.iter().flat_map(|(writer, length)| writer.iter().copied().chain(length.to_le_bytes())).collect();
+    XxHash3_128::oneshot(&bytes).to_le_bytes()
+}
+
+/// Writes a stamp to an otherwise empty file.
+pub(crate) fn write(writer: &Writer, stamp: Stamp) -> Result<()> {
     let address = writer.reserve(STAMP_BYTES, 8)?;
-    let stamp = [MAGIC.as_slice(), &epoch.to_le_bytes(), STORE_MAGIC, &store.0].concat();
-    writer.write_reserved(address, &mut [IoSlice::new(&stamp)])
+    let Stamp { store, epoch, logs } = stamp;
+    let bytes = [MAGIC.as_slice(), &epoch.to_le_bytes(), STORE_MAGIC, &store.0, LOGS_MAGIC, &logs].concat();
+    writer.write_reserved(address, &mut [IoSlice::new(&bytes)])
+}
+
+/// Returns false if a stamp says that the file is the skeleton of another store, or of the epoch of this
+/// number of another copy of the store. The first [`STAMPED_WITHIN_BYTES`] of the file are enough.
+pub(crate) fn may_be_of(bytes: &[u8], manifest: &Manifest) -> bool {
+    if read_store_id(bytes).is_some_and(|store| store != manifest.store) {
+        return false;
+    }
+    stamped(bytes) != Some(manifest.number)
+        || read_logs_digest(bytes).is_none_or(|logs| logs == logs_digest(manifest))
 }
 
 /// Returns the first bytes of a file, which have its stamp, if it has one.
@@ -52,8 +105,17 @@ pub fn read_store_id(bytes: &[u8]) -> Option<StoreId> {
     rest.first_chunk().map(|id| StoreId(*id)).filter(|id| *id != StoreId::default())
 }
 
+/// Returns the digest of the logs; `None` for a file without an epoch, and for stamps of earlier versions.
+fn read_logs_digest(bytes: &[u8]) -> Option<[u8; 16]> {
+    let start = bytes.get(..bytes.len().min(STAMPED_WITHIN_BYTES))?;
+    let at = (0..start.len()).step_by(8).find(|at| start[*at..].starts_with(MAGIC))?;
+    let third = at + MAGIC.len() + size_of::<u64>() + STORE_MAGIC.len() + size_of::<StoreId>();
+    let digest = bytes.get(third..)?.strip_prefix(LOGS_MAGIC)?.first_chunk()?;
+    Some(*digest).filter(|digest| *digest != [0; 16])
+}
+
 /// Returns the epoch in the stamp.
-fn stamped(bytes: &[u8]) -> Option<u64> {
+pub(crate) fn stamped(bytes: &[u8]) -> Option<u64> {
     let start = bytes.get(..bytes.len().min(STAMPED_WITHIN_BYTES))?;
     let at = (0..start.len()).step_by(8).find(|at| start[*at..].starts_with(MAGIC))?;
     let number = bytes.get(at + MAGIC.len()..)?.first_chunk()?;
@@ -85,7 +147,7 @@ mod tests {
         let writer =
             Writer::create_in(Arc::<MemorySink>::clone(&sink), None, &CreateOptions::default()).unwrap();
         if let Some(epoch) = epoch {
-            write(&writer, StoreId([7; 16]), epoch).unwrap();
+            write(&writer, Stamp { store: StoreId([7; 16]), epoch, logs: [3; 16] }).unwrap();
         }
         writer.create_group(NodeId::ROOT, b"g", true).unwrap();
         writer.close().unwrap();
@@ -109,6 +171,7 @@ mod tests {
             );
             assert_eq!(read_epoch(&bytes, &file).unwrap(), epoch);
             assert_eq!(read_store_id(&bytes), epoch.map(|_| StoreId([7; 16])));
+            assert_eq!(read_logs_digest(&bytes), epoch.map(|_| [3; 16]));
         }
         assert_eq!(stamped(b""), None);
         assert_eq!(stamped(&MAGIC[..]), None);

@@ -6,6 +6,7 @@ use crate::format::checksums::Headers;
 use crate::format::fragment_offset;
 use crate::format::manifest;
 use crate::format::manifest::Manifest;
+use crate::format::stamp;
 use crate::location::bucket::parts;
 use crate::location::site::{Site, SiteBuf};
 use crate::read::plan::{DatasetInfo, Find, Logs, ReadResources, read};
@@ -271,6 +272,17 @@ impl Store {
         if manifest.number != epoch {
             let message = format!("the manifest of epoch {epoch} says that it is epoch {}", manifest.number);
             return Err(Error::corrupt(message).file(place.name(&name)));
+        }
+        let mut start = vec![0; home.source.size().min(stamp::STAMPED_WITHIN_BYTES as u64) as usize];
+        home.source.read_at(0, &mut start)?;
+        if !stamp::may_be_of(&start, &manifest) {
+            let message = format!(
+                "the dataset is in a sharded store: expected the folder of this file beside it, got that of another store or of \
+                 another copy of the store ({}); move the file's own folder there, or use the file that belongs to this one \
+                 (`hyperchunk store link` makes it again once this file is moved away)",
+                place.name(&name)
+            );
+            return Err(Error::new(ErrorKind::NotFound, message));
         }
         Ok(Self { size, ..Self::new(manifest, place) })
     }

@@ -5,6 +5,7 @@ use crate::commit::known_store::NewStore;
 use crate::commit::merged_file::{Change, Merge, SkeletonDataset};
 use crate::commit::{open_skeleton, writers};
 use crate::format::stamp;
+use crate::format::stamp::Stamp;
 use crate::location::bucket::parts;
 use crate::location::file_identity::FileIdentity;
 use crate::location::site::{Site, SiteBuf};
@@ -12,9 +13,10 @@ use crate::{
     DatasetId, Definition, FileStamp, KnownStore, Manifest, Marker, StoreId, StoredDataset, WriterId, commit,
     store_folder,
 };
+use hyperchunk::internal::edits;
 use hyperchunk::walk::{Found, Next};
 use hyperchunk::write::Sync;
-use hyperchunk::{Error, ErrorKind, File, OpenOptions, Result};
+use hyperchunk::{Error, ErrorKind, File, OpenOptions, Result, output};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -52,7 +54,7 @@ impl PendingStore {
         let plain = image.is_none().then(|| definitions.into());
         let store = self.known.store;
         let made = structure(definitions, image, true)
-            .and_then(|(mut merge, shown, _)| merge.write((store, 0), &shown))
+            .and_then(|(mut merge, shown, _)| merge.write(Stamp::of_new(store), &shown))
             .and_then(|image| self.site.site().operations().replace(&image, None, sync).map(|()| image));
         let local = self.site.site().local();
         let image = made.inspect_err(|_| {
@@ -66,12 +68,14 @@ impl PendingStore {
 }
 
 /// Returns the newest epoch of the store to be replaced. An existing file that must not be replaced
-/// is an error.
+/// is an error, and so is the redo journal of a file that is no longer there.
 fn previous_epoch(site: Site<'_>, replaces: bool) -> Result<Option<Arc<Manifest>>> {
     let before = Manifest::newest(site)?;
     if !replaces && (before.is_some() || site.operations().has_file()?) {
-        let message = "a file of that name exists; to replace it by a new store, pass overwrite=True";
-        return Err(Error::new(ErrorKind::Io, message).file(site.operations().path().display()));
+        return Err(output::exists(site.operations().path()));
+    }
+    if let Some(path) = site.local() {
+        edits::settle_to_replace(path)?;
     }
     if before.is_none() && replaces {
         remove_leftover_logs(site)?;
@@ -88,7 +92,8 @@ fn previous_epoch(site: Site<'_>, replaces: bool) -> Result<Option<Arc<Manifest>
 /// their content.
 ///
 /// # Errors
-/// Io if there is a file already, or from the system; errors of reading the image.
+/// Exists if there is a file already, or the redo journal of a file that is no longer there; Io from the
+/// system; errors of reading the image.
 pub fn create<'a>(
     site: impl Into<Site<'a>>,
     definitions: &[Definition],
@@ -118,9 +123,9 @@ pub fn create<'a>(
             // All current writers.
             hidden: writers(site)?,
             datasets: stored.clone(),
-            image: merge.write((before.store, number), &shown)?,
             ..Manifest::default()
         };
+        manifest.image = merge.write(Stamp::of(&manifest), &shown)?;
         manifest.renumber();
         if manifest.publish(site, sync != Sync::Never)? {
             let replaced = site.operations().replace(&manifest.image, None, sync);

@@ -30,6 +30,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+mod base;
 mod bucket_options;
 mod failure;
 mod fields;
@@ -234,27 +235,7 @@ impl LogWriter {
         if site.site().bucket().is_some() {
             options.check_for_bucket().map_err(|error| error.file(path.display()))?;
         }
-        let base = match (&options.known, options.mode) {
-            (Some(known), Mode::Truncate | Mode::JoinAnew) => (known.clone(), None),
-            (Some(known), Mode::Join) => match (known.newer(site.site())?, known.epoch) {
-                (Some(newest), _) => {
-                    let known = KnownStore { store: newest.store, epoch: newest.number, seen: None };
-                    (known, Some(newest))
-                }
-                (None, 0) => (known.clone(), None),
-                (None, epoch) => (known.clone(), Some(Manifest::epoch(&site, epoch)?)),
-            },
-            (None, mode) => {
-                let newest = Manifest::newest(&site)?;
-                let known = newest.as_ref().map(|base| KnownStore {
-                    store: base.store,
-                    epoch: base.number,
-                    seen: None,
-                });
-                (known.unwrap_or_default(), newest.filter(|_| mode == Mode::Join))
-            }
-        };
-        let (known, base) = base;
+        let (known, base) = base::find(site.site(), options)?;
         let truncates = options.mode == Mode::Truncate;
         let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
         let header = LogHeader {

@@ -5,7 +5,8 @@ use super::tree::{Attr, NodeKind, Target};
 use crate::commit::virtual_blocks;
 use crate::commit::virtual_blocks::Blocks;
 use crate::format::stamp;
-use crate::{DatasetId, Definition, Marker, StoreId};
+use crate::format::stamp::Stamp;
+use crate::{DatasetId, Definition, Marker};
 use hyperchunk::internal::pack::{
     CreatedObjects, Translation, attribute as write_attribute, copy, dataset_plan, is_null_reference,
     make_dataset, needed,
@@ -46,11 +47,7 @@ impl Merge {
     /// # Errors
     /// Invalid if a dataset of [`Merge::datasets`] is not in `stored`; errors of reading the
     /// sources, and of writing.
-    pub fn write(
-        &mut self,
-        (store, epoch): (StoreId, u64),
-        stored: &HashMap<DatasetId, SkeletonDataset>,
-    ) -> Result<Vec<u8>> {
+    pub fn write(&mut self, stamp: Stamp, stored: &HashMap<DatasetId, SkeletonDataset>) -> Result<Vec<u8>> {
         let datatypes = stored.values().map(|shown| &shown.datatype);
         let oldest = datatypes
             .map(needed)
@@ -61,7 +58,8 @@ impl Merge {
         options.threads = 1;
         options.sync = Sync::Never;
         let writer = Writer::create_in(Arc::<MemorySink>::clone(&sink), None, &options)?;
-        stamp::write(&writer, store, epoch)?;
+        stamp::write(&writer, stamp)?;
+        let epoch = stamp.epoch();
         self.build(&writer, &|id| Some(marker_options(Marker { dataset: id, epoch }, stored.get(&id)?)))?;
         let mut virtual_ones: Vec<_> =
             stored.iter().filter_map(|(id, shown)| Some((*id, shown, shown.blocks.as_ref()?))).collect();

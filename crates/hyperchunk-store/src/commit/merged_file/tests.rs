@@ -1,5 +1,6 @@
 use super::*;
-use crate::{Marker, StoreId};
+use crate::format::stamp::Stamp;
+use crate::{Manifest, Marker};
 use hyperchunk::write::{
     CreateOptions, DatasetOptions, DatasetWriter, MemorySink, NewLayout, NewLink, NodeId, Writer,
 };
@@ -14,6 +15,10 @@ use std::sync::Arc;
 
 const A: WriterId = WriterId([1; 16]);
 const B: WriterId = WriterId([2; 16]);
+
+fn stamp(number: u64) -> Stamp {
+    Stamp::of(&Manifest { number, ..Manifest::default() })
+}
 
 fn int32() -> Datatype {
     Datatype::integer(4, true, ByteOrder::Little)
@@ -138,7 +143,7 @@ fn built(merge: &mut Merge) -> File {
         (id, SkeletonDataset { datatype, dims, segments: None, blocks: None, fill, definition: None })
     });
     let stored: HashMap<_, _> = stored.collect();
-    File::from_bytes(merge.write((StoreId::default(), 3), &stored).unwrap(), &OpenOptions::default()).unwrap()
+    File::from_bytes(merge.write(stamp(3), &stored).unwrap(), &OpenOptions::default()).unwrap()
 }
 
 fn merged(current: Option<&File>, changes: &[Change]) -> (File, Vec<String>) {
@@ -545,16 +550,12 @@ fn linked_datasets_have_their_segments_before_the_marker() {
         definition: None,
     };
     let all = HashMap::from([(DatasetId([7; 16]), stored(&[8])), (DatasetId([8; 16]), stored(&[0, 5]))]);
-    let file = File::from_bytes(merge.write((StoreId::default(), 1), &all).unwrap(), &OpenOptions::default())
-        .unwrap();
+    let file = File::from_bytes(merge.write(stamp(1), &all).unwrap(), &OpenOptions::default()).unwrap();
     let files = get(&file, "data").dataset().unwrap().external().to_vec();
     assert_eq!((&files[..1], files.len(), files[1].size), (&segments[..], 2, Some(1)));
     let empty = get(&file, "empty").dataset().unwrap();
     assert_eq!((empty.dims(), empty.external().len(), empty.external()[0].size), (&[0, 5][..], 1, None));
-    assert_eq!(
-        merge.write((StoreId::default(), 1), &HashMap::new()).unwrap_err().kind(),
-        hyperchunk::ErrorKind::Invalid
-    );
+    assert_eq!(merge.write(stamp(1), &HashMap::new()).unwrap_err().kind(), hyperchunk::ErrorKind::Invalid);
 }
 
 #[test]

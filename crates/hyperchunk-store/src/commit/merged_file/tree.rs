@@ -412,8 +412,11 @@ impl Merge {
             let Some(to) = found else {
                 if old.is_none_or(|old| old.target != link.target) {
                     let target = Target::Elsewhere(link.target.clone());
-                    let by = self.replaced_by(node, now, writer, input, old.is_some());
-                    self.put(writer, node, &link.name, now, target, (old.is_some(), by));
+                    // Additions replace no object.
+                    let is_object = old.is_some_and(|old| matches!(old.target, LinkTarget::Hard(_)));
+                    let replaces = old.is_some() && (deletes || !is_object);
+                    let by = self.replaced_by(node, now, writer, input, replaces);
+                    self.put(writer, node, &link.name, now, target, (replaces, by));
                 }
                 continue;
             };
