@@ -6,6 +6,7 @@
 //! other file, and the skeletons of different stores, and of copies of one store, from each other.
 
 use crate::{Manifest, Marker, StoreId};
+use hyperchunk::io::Source;
 use hyperchunk::write::Writer;
 use hyperchunk::{File, Result};
 use std::io::IoSlice;
@@ -88,7 +89,14 @@ pub(crate) fn may_be_of(bytes: &[u8], manifest: &Manifest) -> bool {
 /// # Errors
 /// Errors of reading the file.
 pub(crate) fn start(file: &File) -> Result<Vec<u8>> {
-    let source = file.source();
+    start_of(&**file.source())
+}
+
+/// Returns the first bytes of a source, as [`start`].
+///
+/// # Errors
+/// Errors of reading the source.
+pub(crate) fn start_of(source: &dyn Source) -> Result<Vec<u8>> {
     let length = source.size().min(STAMPED_WITHIN_BYTES as u64);
     let mut bytes = vec![0; usize::try_from(length).unwrap_or(STAMPED_WITHIN_BYTES)];
     source.read_at(0, &mut bytes)?;

@@ -273,9 +273,7 @@ impl Store {
             let message = format!("the manifest of epoch {epoch} says that it is epoch {}", manifest.number);
             return Err(Error::corrupt(message).file(place.name(&name)));
         }
-        let mut start = vec![0; home.source.size().min(stamp::STAMPED_WITHIN_BYTES as u64) as usize];
-        home.source.read_at(0, &mut start)?;
-        if !stamp::may_be_of(&start, &manifest) {
+        if !stamp::may_be_of(&stamp::start_of(&**home.source)?, &manifest) {
             let message = format!(
                 "the dataset is in a sharded store: expected the folder of this file beside it, got that of another store or of \
                  another copy of the store ({}); move the file's own folder there, or use the file that belongs to this one \

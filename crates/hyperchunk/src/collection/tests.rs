@@ -265,11 +265,10 @@ fn test_a_file_whose_elements_are_all_in_other_files_is_not_collected() {
         file.close().unwrap();
         path.into_os_string().into_string().unwrap()
     };
-    let mut options = OpenOptions::default();
-    options.external = crate::ExternalPolicy::Never;
-    options.ignore_stores = true;
+    let options =
+        OpenOptions { external: crate::ExternalPolicy::Never, ignore_stores: true, ..OpenOptions::default() };
     let how = CollectOptions { concat: Some(Concat::FirstAxis), skip: false };
-    let collect = |name: &String| Collection::collect(&[name.clone()], &options, &how, &|_| ());
+    let collect = |name: &String| Collection::collect(std::slice::from_ref(name), &options, &how, &|_| ());
     for (case, layout, advice) in [
         ("virtual", virtual_of("other.h5"), "pack --embed"),
         ("raw", raw, "pack --embed"),
