@@ -339,7 +339,7 @@ def test_copy_names(file: str, rich: str, fails: Any) -> None:
     with h5py.File(file) as read:
         assert list(read["x"]) == list(read["bands/x"]) == [0, 1, 2, 3, 4]
         assert sorted(read["all"]) == ["g", "outside"]
-    assert "give the copy a path" in fails("cp", rich, file)
+    assert "expected a path of the copy" in fails("cp", rich, file)
     assert "/x exists; --overwrite" in fails("cp", f"{rich}:/g/x", file)
     assert "no link `none`" in fails("cp", f"{rich}:/g/x", f"{file}:/none/x")
     assert "none" in fails("cp", f"{rich}:/none", f"{file}:/y")

@@ -774,7 +774,12 @@ def test_an_interrupted_commit_is_completed_before_a_file_is_served(tmp_path: Pa
     after = path.read_bytes()
     interrupt(path, before, after, 20)
     with Server(tmp_path) as server, server.client() as client:
-        told = json.loads(action(client, "stat", file="a.h5")[0])
-        assert b"".join(action(client, "read", file="a.h5", ranges=[[0, told["size"]]])) == after
+        told = json.loads(action(client, "hyperchunk.stat", file="a.h5")[0])
+        assert (
+            b"".join(
+                action(client, "hyperchunk.read", file="a.h5", ranges=[[0, told["size"]]], version=told["version"])
+            )
+            == after
+        )
         assert path.read_bytes() == after
         assert not path.with_name("a.h5.redo").exists()

@@ -1,5 +1,6 @@
 //! State of the store that writers start from, and the check that it is still current.
 
+use super::uncommitted;
 use crate::location::file_identity::FileIdentity;
 use crate::location::site::Site;
 use crate::{DatasetId, Definition, Manifest, StoreId};
@@ -75,6 +76,9 @@ impl KnownStore {
             _ => {}
         }
         let newest = Manifest::newest(site)?;
+        if newest.is_none() {
+            uncommitted::check_folder(site)?;
+        }
         // The first epoch may have been made by writers that did not know the store's id.
         let other = |newest: &Arc<Manifest>| self.epoch > 0 && newest.store != self.store;
         if newest.as_ref().is_some_and(other) {

@@ -20,10 +20,7 @@ pub(super) fn find(site: Site<'_>, options: &WriterOptions) -> Result<(KnownStor
                 let known = KnownStore { store: newest.store, epoch: newest.number, seen: None };
                 (known, Some(newest))
             }
-            (None, 0) => {
-                uncommitted::check_folder(site)?;
-                (known.clone(), None)
-            }
+            (None, 0) => (known.clone(), None),
             (None, epoch) => (known.clone(), Some(Manifest::epoch(site, epoch)?)),
         },
         (None, mode) => {
