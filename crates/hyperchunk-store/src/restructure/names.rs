@@ -2,7 +2,7 @@
 //! name contains the machine's boot id, and it is ignored after a reboot.
 
 use super::marks::boot;
-use super::{LAYOUT, PARTIAL};
+use super::{CONTENTS, LAYOUT, PARTIAL};
 use std::path::{Path, PathBuf};
 
 /// Returns the layout of a folder that can be read, if there is one.
@@ -29,7 +29,8 @@ pub(super) fn tidy(folder: &Path, kept: &Path) {
         let of_a_run =
             boot.is_some_and(|boot| boot.len() == 16 && boot.bytes().all(|byte| byte.is_ascii_hexdigit()));
         // From other processes that made the layout as well, or were stopped.
-        let is_unfinished = name.trim_start_matches('.').starts_with(PARTIAL);
+        let is_note = name.starts_with(&format!(".{CONTENTS}.")) && name.ends_with(".part");
+        let is_unfinished = is_note || name.trim_start_matches('.').starts_with(PARTIAL);
         if (made_from || of_a_run || is_unfinished) && entry.path() != kept {
             drop(std::fs::remove_file(entry.path()));
         }

@@ -448,7 +448,8 @@ fn what_a_killed_process_left_undone_is_done_by_the_next_one() {
     };
     let expected = names();
     std::fs::remove_file(done.folder.join(CONTENTS)).unwrap();
-    for part in ["encoded", "sizes", "marks"] {
+    let note = format!(".{CONTENTS}.{}.part", "0".repeat(32));
+    for part in ["encoded", "sizes", "marks", &note] {
         std::fs::write(done.folder.join(part), b"left").unwrap();
     }
     assert!(!done.commit(Sync::Never).unwrap().now);
