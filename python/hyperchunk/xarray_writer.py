@@ -7,7 +7,7 @@ an error without a file. Source of the format: *NetCDF-4 Format Specification*.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Set
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
@@ -219,6 +219,17 @@ def _attribute(owner: str, name: object, value: object) -> object:
     )
 
 
+def _growing(dataset: XarrayDataset, names: Iterable[Hashable] | str | None) -> list[Hashable]:
+    """Returns the dimensions that can grow, in the order given: of a set, whose order changes, as in the dataset."""
+    given = dataset.encoding.get("unlimited_dims", ()) if names is None else names
+    growing = [given] if isinstance(given, str) else list(given)
+    missing = [name for name in growing if name not in dataset.sizes]
+    if missing and names is not None:
+        raise ValueError(f"unlimited_dims: the dataset has no dimension {', '.join(map(repr, missing))}")
+    ordered = dataset.sizes if isinstance(given, Set) else growing
+    return [name for name in ordered if name in growing and name in dataset.sizes]
+
+
 def plan_dataset(
     dataset: XarrayDataset,
     plan: GroupPlan,
@@ -226,12 +237,7 @@ def plan_dataset(
     unlimited_dims: Iterable[Hashable] | str | None,
 ) -> None:
     """Adds a dataset to the plan of a group."""
-    if unlimited_dims is None:
-        growing = [name for name in dataset.encoding.get("unlimited_dims", ()) if name in dataset.dims]
-    else:
-        growing = [unlimited_dims] if isinstance(unlimited_dims, str) else list(unlimited_dims)
-        if missing := [name for name in growing if name not in dataset.dims]:
-            raise ValueError(f"unlimited_dims: the dataset has no dimension {', '.join(map(repr, missing))}")
+    growing = _growing(dataset, unlimited_dims)
     variables, attributes = conventions.encode_dataset_coordinates(dataset)
     for name, given in (encoding or {}).items():
         if name not in variables:

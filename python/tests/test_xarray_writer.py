@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ import pytest
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     import xarray as xr
+    from xarray.backends.common import AbstractWritableDataStore
 
 ROOT = Path(__file__).resolve().parents[2]
 CORPUS = Path(os.environ.get("HYPERCHUNK_CORPUS", ROOT.parent / "shared" / "corpus")) / "files"
@@ -165,19 +167,49 @@ def test_a_file_is_that_of_netcdf4(
         assert dumped(tmp_path / "ours.nc") == dumped(tmp_path / "theirs.nc")
 
 
+def test_the_order_of_dimensions_is_that_of_the_dataset(tmp_path: Path) -> None:
+    program = (
+        "import sys, numpy as np, xarray as xr, hyperchunk.xarray_engine, netCDF4\n"
+        "names = ['one', 'two', 'three', 'four', 'five']\n"
+        "ds = xr.Dataset({'v': (names, np.zeros((1, 2, 1, 2, 1)))})\n"
+        "ds.encoding['unlimited_dims'] = {'four', 'two', 'one', 'five'}\n"
+        "ds.hyperchunk.to_netcdf(sys.argv[1])\n"
+        "ds.hyperchunk.to_netcdf(sys.argv[2], unlimited_dims=['four', 'two'])\n"
+        "print(*(','.join(netCDF4.Dataset(path).dimensions) for path in sys.argv[1:]))\n"
+    )
+    for seed in "0123":
+        paths = [str(tmp_path / f"{name}{seed}.nc") for name in "ab"]
+        command = [sys.executable, "-c", program, *paths]
+        found = subprocess.run(
+            command, capture_output=True, text=True, check=True, env=os.environ | {"PYTHONHASHSEED": seed}
+        )
+        assert found.stdout.split() == ["one,two,four,five,three", "four,two,one,three,five"]
+
+
 def corpus() -> list[Path]:
     if not CORPUS.exists():
         return []
     return sorted(path for path in CORPUS.rglob("*.nc*") if path.stat().st_size < 20 << 20)[:80]
 
 
+def in_order(monkeypatch: pytest.MonkeyPatch, ds: xr.Dataset) -> None:
+    """Makes xarray write the dimensions that grow in the order of a dataset: it has a set, whose order changes."""
+    original: Any = AbstractWritableDataStore.set_dimensions
+
+    def set_dimensions(store: Any, variables: Any, unlimited_dims: Any = None) -> None:
+        original(store, variables, sorted(unlimited_dims or (), key=list(ds.sizes).index))
+
+    monkeypatch.setattr(AbstractWritableDataStore, "set_dimensions", set_dimensions)
+
+
 @pytest.mark.usefixtures("_pieces")
 @pytest.mark.skipif(not corpus(), reason="needs the corpus")
 @pytest.mark.parametrize("path", corpus(), ids=lambda path: path.name)
-def test_a_real_file_is_written_as_by_netcdf4(tmp_path: Path, path: Path) -> None:
+def test_a_real_file_is_written_as_by_netcdf4(tmp_path: Path, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     warnings.simplefilter("ignore")
     try:
         ds = xr.open_dataset(path, engine="netcdf4").load()
+        in_order(monkeypatch, ds)
         ds.to_netcdf(tmp_path / "theirs.nc", engine="netcdf4")
     except Exception as error:
         pytest.skip(f"netCDF4 does not open or write it: {error}")
