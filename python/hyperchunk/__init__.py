@@ -147,6 +147,7 @@ _MODULES = (
     "executors",
     "frames",
     "h5coro",
+    "h5py",
     "hdf5_udf",
     "layouts",
     "netcdf",
@@ -160,6 +161,12 @@ _MODULES = (
     "udf",
     "zarr",
 )
+# Names of h5py that only `hyperchunk.h5py` has.
+_H5PY_NAMES = (
+    *("_hl", "enable_ipython_completer", "get_config", "h5", "h5a", "h5ac", "h5d", "h5ds", "h5f", "h5fd", "h5g", "h5i"),
+    *("h5l", "h5o", "h5p", "h5pl", "h5py_warnings", "h5r", "h5s", "h5t", "h5z", "register_driver"),
+    *("registered_drivers", "run_tests", "unregister_driver", "version"),
+)
 
 
 if not TYPE_CHECKING:  # with this function, type checkers would accept any name
@@ -169,7 +176,10 @@ if not TYPE_CHECKING:  # with this function, type checkers would accept any name
             return importlib.import_module(f"hyperchunk.{name}")
         home = _HOME.get(name)
         if home is None:
-            raise AttributeError(f"module 'hyperchunk' has no attribute {name!r}")
+            message = f"module 'hyperchunk' has no attribute {name!r}"
+            if name in _H5PY_NAMES:
+                message += ": use `import hyperchunk.h5py as h5py` in programs that are written for h5py"
+            raise AttributeError(message)
         found = getattr(importlib.import_module(f"hyperchunk.{home}"), name)
         globals()[name] = found
         return found
@@ -377,6 +387,7 @@ __all__ = [
     "executors",
     "frames",
     "h5coro",
+    "h5py",
     "hdf5_udf",
     "index",
     "is_hdf5",

@@ -116,6 +116,24 @@ def test_constants_are_equal(names: tuple[dict[str, dict[str, int]], dict[str, d
     assert found == wanted
 
 
+def test_names_that_only_the_module_has_lead_to_it() -> None:
+    code = (
+        "import h5py, hyperchunk, hyperchunk.h5py\n"
+        "for name in dir(h5py):\n"
+        "    if name in hyperchunk.h5py.__all__ and name not in dir(hyperchunk) and name != 'filters':\n"
+        "        try: print('there:', getattr(hyperchunk, name))\n"
+        "        except AttributeError as error: print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    lines = done.stdout.splitlines()
+    assert len(lines) > 25
+    assert [
+        line
+        for line in lines
+        if not line.endswith("use `import hyperchunk.h5py as h5py` in programs that are written for h5py")
+    ] == []
+
+
 def test_missing_function_names_itself() -> None:
     code = "import hyperchunk.h5py as h; h.install(); import h5py; h5py.h5f.clear_elink_file_cache"
     told = run("-c", code, folder=Path("/"), check=False)

@@ -18,6 +18,7 @@ MODULES = (
     "arrow",
     "cloud",
     "h5coro",
+    "h5py",
     "hdf5_udf",
     "netcdf",
     "observing",

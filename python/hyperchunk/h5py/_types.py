@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -47,21 +48,30 @@ def in_file(description: Description) -> Description:
     return description
 
 
-def plain_memory(mtype: Any, arr: np.ndarray[Any, Any]) -> Description | None:
-    """Returns the description of the elements of an array, given by a datatype in memory; None without such a
-    datatype, and for elements that Python or NumPy represent differently.
+def plain_memory(
+    mtype: Any, arr: np.ndarray[Any, Any], shape: tuple[int, ...]
+) -> tuple[Description | None, np.ndarray[Any, Any]]:
+    """Returns the description of elements in memory that a datatype gives, and an array with them.
+
+    Like libhdf5, takes the memory of a contiguous array as elements of the datatype, one after the other: if those of
+    the array have another size, or are more, a view of its memory is returned, with the shape of the dataspace. The
+    description is None without such a datatype, and for elements that Python or NumPy represent differently.
 
     Raises:
-        ValueError: The elements of the array have another size.
+        ValueError: The memory of the array is too small.
     """
     if mtype is None or arr.dtype.hasobject:
-        return None
+        return None, arr
     description: Description = mtype._description
     if dtypes._has_handle(description) or description == _PYTHON_OBJECT:
-        return None
-    if description[1] != arr.dtype.itemsize:
-        raise ValueError(f"expected elements of {description[1]} bytes, got {arr.dtype.itemsize}")
-    return description
+        return None, arr
+    size = description[1]
+    need = math.prod(shape) * size
+    if size == arr.dtype.itemsize and arr.nbytes <= need:
+        return description, arr
+    if arr.nbytes < need:
+        raise ValueError(f"expected {need} bytes of memory, {size} for each element, got {arr.nbytes}")
+    return description, arr.reshape(-1).view(np.uint8)[:need].view(f"V{size}").reshape(shape)
 
 
 def from_dtype(dtype: np.dtype[Any], logical: bool) -> Description:

@@ -87,7 +87,7 @@ class AttrID(ObjectID):
         datatype, shape, stored = self._stored
         if shape is None:
             raise OSError("Unable to read attribute (null dataspace)")
-        memory = plain_memory(mtype, arr)
+        memory, arr = plain_memory(mtype, arr, tuple(shape))
         if memory is not None:
             out = np.zeros(arr.size * memory[1], np.uint8)
             _core.Conversion(datatype, _core.Datatype(memory)).run(stored, out)
@@ -101,7 +101,7 @@ class AttrID(ObjectID):
         datatype, shape, _ = self._stored
         hc = self._owner._hc
         given = np.ascontiguousarray(arr)
-        memory = plain_memory(mtype, given)
+        memory, given = plain_memory(mtype, given, tuple(shape or ()))
         if memory is None:
             made = elements.to_stored(hc._writing.writer, datatype.description, given.reshape(np.shape(arr)))
         else:

@@ -170,7 +170,7 @@ class DatasetID(LocationID):
         hc = self._hc
         chosen = self._file_space(fspace)
         count, target = chosen.get_select_npoints(), chosen if mspace is h5s.ALL else mspace
-        memory = plain_memory(mtype, arr)
+        memory, arr = plain_memory(mtype, arr, target.shape)
         if memory is not None:
             raw = np.zeros(count, f"V{memory[1]}")
             if count:
@@ -189,8 +189,9 @@ class DatasetID(LocationID):
         hc = self._hc
         out = hc._out
         chosen = self._file_space(fspace)
-        given = _gather(np.ascontiguousarray(arr), chosen if mspace is h5s.ALL else mspace)
-        memory = plain_memory(mtype, given)
+        source = chosen if mspace is h5s.ALL else mspace
+        memory, buffer = plain_memory(mtype, np.ascontiguousarray(arr), source.shape)
+        given = _gather(buffer, source)
         if memory is None:
             made = elements.ready(hc._writing.writer, out.datatype.description, given)
         else:

@@ -40,8 +40,8 @@ _OTHERS = (
     "awkward arrays and dispatch (72) ran on their own, without a difference."
 )
 _PROGRAMS = (
-    "66 programs with common uses of h5py (text tables, logs that grow, masks, references, virtual datasets, links, "
-    "dimension scales, SWMR, low-level calls and others) run with both; 65 print the same "
+    "67 programs with common uses of h5py (text tables, logs that grow, masks, references, virtual datasets, links, "
+    "dimension scales, SWMR, low-level calls and others) run with both; 66 print the same "
     "(`python/tests/test_h5py_module.py`). The other one uses each filter of hdf5plugin: chunks of ZFP and SZ3 are "
     "read, but not written."
 )
