@@ -4,7 +4,6 @@ import h5py
 import numpy as np
 from h5py import h5a, h5d, h5s, h5t
 
-
 with h5py.File("sizes.h5", "w") as file:
     for shape in ((), (3,), (2, 2)):
         for stored, given in (("S1", "S18"), ("S4", "S6"), ("i2", "i8"), ("u1", "S6"), ("f4", "f8"), ("i4", "i4")):
