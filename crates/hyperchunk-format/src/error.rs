@@ -45,6 +45,29 @@ pub enum ErrorKind {
     Need,
 }
 
+impl ErrorKind {
+    /// All kinds, for tables of them.
+    pub const ALL: &[Self] = &[
+        Self::NotHdf5,
+        Self::Truncated,
+        Self::Corrupt,
+        Self::Unsupported,
+        Self::MissingFilter,
+        Self::Filter,
+        Self::Locked,
+        Self::Limit,
+        Self::NotFound,
+        Self::Exists,
+        Self::Invalid,
+        Self::Conversion,
+        Self::Io,
+        Self::Changed,
+        Self::Refused,
+        Self::Function,
+        Self::Need,
+    ];
+}
+
 /// Error of the format or the engine. It has the size of one pointer, so that a `Result` is cheap to return.
 #[derive(Clone)]
 pub struct Error(Box<Inner>);
@@ -276,3 +299,34 @@ impl fmt::Debug for Error {
 impl std::error::Error for Error {}
 
 const _: () = assert!(size_of::<Error>() == size_of::<usize>());
+
+#[cfg(test)]
+mod tests {
+    use super::ErrorKind;
+
+    #[test]
+    fn all_kinds_are_listed() {
+        // A match without a default: a new kind must be added here and to `ALL`, at the same place.
+        let number = |kind: ErrorKind| match kind {
+            ErrorKind::NotHdf5 => 0,
+            ErrorKind::Truncated => 1,
+            ErrorKind::Corrupt => 2,
+            ErrorKind::Unsupported => 3,
+            ErrorKind::MissingFilter => 4,
+            ErrorKind::Filter => 5,
+            ErrorKind::Locked => 6,
+            ErrorKind::Limit => 7,
+            ErrorKind::NotFound => 8,
+            ErrorKind::Exists => 9,
+            ErrorKind::Invalid => 10,
+            ErrorKind::Conversion => 11,
+            ErrorKind::Io => 12,
+            ErrorKind::Changed => 13,
+            ErrorKind::Refused => 14,
+            ErrorKind::Function => 15,
+            ErrorKind::Need => 16,
+        };
+        let numbers: Vec<usize> = ErrorKind::ALL.iter().map(|kind| number(*kind)).collect();
+        assert_eq!(numbers, (0..=number(ErrorKind::Need)).collect::<Vec<_>>());
+    }
+}

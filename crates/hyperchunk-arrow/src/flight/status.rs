@@ -8,8 +8,9 @@ const KIND: &str = "hyperchunk-kind";
 /// Maximum length of a message, in bytes: they are sent in headers.
 const MAX_MESSAGE_BYTES: usize = 2000;
 
-const KINDS: [(ErrorKind, &str, Code); 15] = [
+const KINDS: [(ErrorKind, &str, Code); 16] = [
     (ErrorKind::NotFound, "not-found", Code::NotFound),
+    (ErrorKind::Exists, "exists", Code::AlreadyExists),
     (ErrorKind::Invalid, "invalid", Code::InvalidArgument),
     (ErrorKind::Unsupported, "unsupported", Code::Unimplemented),
     (ErrorKind::Limit, "limit", Code::ResourceExhausted),
@@ -49,6 +50,7 @@ pub(super) fn error(status: &Status) -> Error {
     let known = KINDS.iter().find(|(_, known, _)| Some(*known) == name).map(|(kind, _, _)| *kind);
     let kind = known.unwrap_or(match status.code() {
         Code::NotFound => ErrorKind::NotFound,
+        Code::AlreadyExists => ErrorKind::Exists,
         Code::InvalidArgument | Code::OutOfRange => ErrorKind::Invalid,
         Code::Unimplemented => ErrorKind::Unsupported,
         Code::ResourceExhausted => ErrorKind::Limit,
@@ -72,7 +74,9 @@ mod tests {
 
     #[test]
     fn kinds_come_back() {
-        for (kind, _, _) in KINDS {
+        // `Need` never leaves the parsers.
+        for kind in ErrorKind::ALL.iter().copied().filter(|kind| *kind != ErrorKind::Need) {
+            assert!(KINDS.iter().any(|(known, _, _)| *known == kind), "{kind:?}");
             let there = status(&Error::new(kind, "a\nb"));
             let back = error(&there);
             assert_eq!(back.kind(), kind);

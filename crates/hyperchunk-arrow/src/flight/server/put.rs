@@ -215,7 +215,7 @@ fn write(files: &OpenFiles, put: &PutRequest, batches: &mut Batches) -> Result<V
     let is_store = has_store(&path);
     let there = path.exists();
     let done = match put.mode {
-        Mode::Create if there => Err(Error::new(ErrorKind::Io, "the file exists already")),
+        Mode::Create if there => Err(Error::new(ErrorKind::Exists, "the file exists already")),
         Mode::Append if !there => Err(Error::new(ErrorKind::NotFound, "no file to append to")),
         Mode::Any | Mode::Append if there && is_store => append(put, &path, batches),
         Mode::Any | Mode::Append if there => Err(Error::unsupported(
