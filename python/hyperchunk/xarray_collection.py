@@ -85,14 +85,14 @@ class CollectionStore(HyperchunkStore):
     def _variable(self, variable: netcdf.Variable) -> XarrayVariable:
         made = super()._variable(variable)
         dataset = self.collection[str(variable.hdf5.name)]
-        if dataset.axis is None and dataset.kept() is None:
+        if dataset.axis is None and dataset.collected_values() is None:
             return made
         encoding = {**made.encoding, "original_shape": dataset.shape}
         units = dataset.units or self._units_of_bounds.get(dataset.name, {})
         if units:
             inherited = None if dataset.units else self._units_of_bounds[dataset.name][-1]
             return XarrayVariable(made.dims, *self._times(dataset, made.attrs, units, inherited), encoding)
-        kept = dataset.kept()
+        kept = dataset.collected_values()
         if kept is not None:
             return XarrayVariable(made.dims, kept, made.attrs, encoding)
         lazy = indexing.LazilyIndexedArray(CollectionArray(dataset, self.decode_strings))
@@ -126,7 +126,7 @@ class CollectionStore(HyperchunkStore):
         if not is_time or not self._decoding.get("decode_times", True):
             raise InvalidError(
                 f"cannot join {dataset.name}: its units are {first[0]!r} in the first file, and differ in "
-                f"{len(dataset.units)} of {len(self.collection.files)} files"
+                f"{len(units.keys() - {-1})} of {len(self.collection.files)} files"
                 + ("; open it with decode_times=True" if is_time else "")
             )
         rest = {name: value for name, value in attrs.items() if name not in ("units", "calendar")}

@@ -336,6 +336,21 @@ def test_bounds_have_the_units_of_their_times(tmp_path: Path) -> None:
         np.testing.assert_array_equal(found["time"].values, expected["time"].values)
 
 
+def test_bounds_that_are_not_decoded_have_differing_units(tmp_path: Path) -> None:
+    def fill(day: int) -> Fill:
+        def make(file: netCDF4.Dataset) -> None:
+            file.createDimension("nv", 2)
+            # Before the times, whose error would come first.
+            variable(file, "bounds", [[0.0, 1.0], [1.0, 2.0]], ("time", "nv"))
+            variable(file, "time", [0.0, 1.0], units=f"days since 2000-01-0{day}", bounds="bounds")
+
+        return make
+
+    collection = hyperchunk.open_collection(product(tmp_path, fill(1), fill(5)))
+    with pytest.raises(InvalidError, match=r"cannot join /bounds: .* differ in 1 of 2 files"):
+        xr.open_dataset(collection, engine="hyperchunk", decode_times=False)
+
+
 @pytest.mark.filterwarnings("ignore:Unable to decode time axis", "ignore:Usage of 'use_cftime'")
 @pytest.mark.parametrize("options", [{}, {"use_cftime": True}, {"mask_and_scale": False}])
 def test_dates_that_need_cftime(tmp_path: Path, options: dict[str, Any]) -> None:
