@@ -46,7 +46,7 @@ class IndexResult(TypedDict):
 
 
 class Cost(TypedDict):
-    """Cost of a job."""
+    """Cost of one operation, such as reading a dataset."""
 
     #: Sequential round trips, and the minimum that the file's structure forces.
     round_trips: int
@@ -132,14 +132,15 @@ def index(
     overwrite: bool = False,
     **options: Unpack[OpenOptions],
 ) -> IndexResult:
-    """Makes a sidecar index of a file: its structure and the locations of its chunks. With it, a read takes one round
-    trip.
+    """Makes the index of a file, a companion with its structure and the locations of its chunks. With it, a read takes
+    one round trip.
 
     Without `output` and `cache`, the index of a local file is ``FILE.hcindex`` beside it, and the index of a URL goes
     to the cache folder. Does the same as ``hyperchunk index``.
 
     Args:
-        file: A path or URL, or anything else that :func:`hyperchunk.open` takes; `output` is required then.
+        file: A path or URL, or anything else that :func:`hyperchunk.open` takes; for an object without a name,
+            `output`, `kerchunk` or `virtualizarr` is required.
         output: Path of the index.
         cache: Put the index into the cache folder, where it is found by the file's path or URL.
         kerchunk: Write references here, as kerchunk's JSON. No index is written then, unless `output` or `cache` asks

@@ -139,7 +139,7 @@ class CollectionDataset:
         ends = [int(end) for end in self.ends]
         return list(zip([0, *ends[:-1]], ends, strict=True))
 
-    def kept(self) -> Array | None:
+    def collected_values(self) -> Array | None:
         """Returns the values of a coordinate that are stored in the collection, without reading the files; None if
         they are not stored.
         """
@@ -187,7 +187,7 @@ class CollectionDataset:
         return self._elements(items)[shown]
 
     def _elements(self, items: tuple[reads.Item, ...]) -> Array:
-        kept = self.kept()
+        kept = self.collected_values()
         if kept is not None:
             return reads.outer(kept, items)
         if self._axis is None:

@@ -56,7 +56,7 @@ def _source_name(found: Path, target: Path) -> str:
 
 
 def _write(file: WritableFile, dataset: CollectionDataset, sources: list[str]) -> WritableDataset:
-    kept = dataset.kept()
+    kept = dataset.collected_values()
     if kept is not None:
         return file.create_dataset(dataset.name, data=kept)
     layout = VirtualLayout(dataset.shape, dataset.dtype)

@@ -345,8 +345,8 @@ class Dataset(HLObject):
         out = self._read_into_new(data, selections.select(dims, args, way), self._reading())
         return out if out.ndim else out[()]
 
-    def _write_by(self, args: Args, values: npt.ArrayLike, way: str) -> None:
-        """Writes by an index of `oindex` or `vindex`, as `way` says."""
+    def _write_at(self, args: Args, values: npt.ArrayLike, mode: str) -> None:
+        """Writes by an index of `oindex` or `vindex`, as `mode` says."""
         read_only()
 
     def _read_any(self, data: AnyDataset, args: Args, plan: Plan | None) -> Values:

@@ -178,7 +178,7 @@ class File(_Named):
         threads: Maximum number of decoding threads.
         external: Other files that this one may refer to (links, raw data, sources of virtual datasets): `"anywhere"`,
             `"beside"` it, or `"never"`.
-        index: Location of a sidecar index: `"auto"` (beside a local file, and in the cache folder), `"beside"`,
+        index: Location of the file's index: `"auto"` (beside a local file, and in the cache folder), `"beside"`,
             `"never"`, or its path.
         epoch: Commit of a sharded store to read, instead of the newest.
         layouts: With ``False``, read datasets from their original location, even where another layout costs less
@@ -335,7 +335,7 @@ class File(_Named):
 
     @property
     def index(self) -> str | None:
-        """Path of the sidecar index in use (made by ``hyperchunk index``); None without one."""
+        """Path of the index in use (made by ``hyperchunk index``); None without one."""
         core = self._opened.need()
         return core.index[0] if isinstance(core, _core.File) else None
 

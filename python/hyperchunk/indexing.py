@@ -265,7 +265,7 @@ class Indexer:
         return self._dataset._read_by(args if isinstance(args, tuple) else (args,), self._way)
 
     def __setitem__(self, args: Index, values: npt.ArrayLike) -> None:
-        self._dataset._write_by(args if isinstance(args, tuple) else (args,), values, self._way)
+        self._dataset._write_at(args if isinstance(args, tuple) else (args,), values, self._way)
 
     def __repr__(self) -> str:
         return f"<{self._way} of {self._dataset!r}>"

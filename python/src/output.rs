@@ -122,7 +122,7 @@ pub(crate) fn put_output(
     #[pyo3(from_py_with = crate::paths::path)] path: PathBuf,
     overwrite: bool,
 ) -> PyResult<()> {
-    py.detach(|| output::put(&made, &path, overwrite)).map_err(|error| to_python(py, &error))
+    py.detach(|| output::publish(&made, &path, overwrite)).map_err(|error| to_python(py, &error))
 }
 
 /// Raises an error for an output that exists (unless it may be replaced), that is one of the inputs, or whose
@@ -135,7 +135,7 @@ pub(crate) fn check_output(
     inputs: Vec<PathBuf>,
 ) -> PyResult<()> {
     let inputs: Vec<_> = inputs.iter().map(PathBuf::as_path).collect();
-    let checked = output::check(&path, overwrite, &inputs).and_then(|()| output::check_way(&path));
+    let checked = output::check(&path, overwrite, &inputs).and_then(|()| output::check_folder_path(&path));
     checked.map_err(|error| to_python(py, &error))
 }
 

@@ -116,20 +116,20 @@ impl Table {
 impl Table {
     /// Creates a table of a dataset or a group.
     #[staticmethod]
-    #[pyo3(signature = (object, columns, rows, looks, mapped, batch_rows))]
+    #[pyo3(signature = (object, columns, rows, conversion_options, mapped, batch_rows))]
     fn from_object(
         py: Python<'_>,
         object: &Object,
         columns: Option<Vec<String>>,
         rows: Option<(u64, u64)>,
-        looks: Vec<String>,
+        conversion_options: Vec<String>,
         mapped: bool,
         batch_rows: Option<u64>,
     ) -> PyResult<Self> {
         let mut options = TableOptions::default();
         options.columns = columns;
         options.rows = rows.map(|(start, end)| start..end);
-        options.conversion = conversion(&looks)?;
+        options.conversion = conversion(&conversion_options)?;
         options.mapped = mapped;
         options.batch_rows = batch_rows;
         let table = py.detach(|| hyperchunk_arrow::Table::from_object(&object.object, &options));
@@ -172,8 +172,8 @@ impl Table {
     }
 
     /// Returns the table with other conversion options.
-    fn with_looks(&self, py: Python<'_>, looks: Vec<String>) -> PyResult<Self> {
-        let conversion = conversion(&looks)?;
+    fn with_conversion(&self, py: Python<'_>, conversion_options: Vec<String>) -> PyResult<Self> {
+        let conversion = conversion(&conversion_options)?;
         self.run(py, |table| table.with_conversion(&conversion)).map(Self)
     }
 

@@ -33,7 +33,7 @@ def batch() -> Any:
 def test_a_file_elsewhere_is_no_input(how: str, reader: str, language: str) -> None:
     """A file elsewhere is refused as an input, for functions and expressions, by both readers."""
     said = batch()[f"{how} outside {reader} {language}"]
-    wanted = "no regular file" if how in SPECIAL else "functions get no inputs"
+    wanted = "no regular file" if how in SPECIAL else "(`inputs` of the profile)"
     assert wanted in said, said
 
 

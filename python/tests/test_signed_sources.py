@@ -134,7 +134,7 @@ def test_a_file_elsewhere_is_not_replaced_by_one_beside(way: Way, reader: str, f
     assert values("m.h5", reader) == "[1.0, 1.0, 1.0, 1.0]"
     for dataset in ("out", "sum"):
         said = values("copy/m.h5", reader, dataset)
-        assert re.search("outside this file's folder, from where functions get no inputs", said), said
+        assert re.search(r"outside this file's folder \(`inputs` of the profile\)", said), said
         assert str(folder / "one") in said, said
     if way not in (raw, nested) or reader != "h5py.File":
         # Once it is not there, the one beside is read, as by libhdf5; raw data by hyperchunk alone.

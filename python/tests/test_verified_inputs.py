@@ -42,8 +42,11 @@ def test_inputs_outside_of_the_permitted_folder(way: Any, folder: Path, command:
     hyperchunk.udf.attach("m.h5", outputs="sum", expression="a + 1")
     done = command("udf", "verify", "m.h5")
     assert done.returncode == 3
-    assert "functions get no inputs" in done.stdout
-    with hyperchunk.open("m.h5") as opened, pytest.raises(hyperchunk.HyperchunkError, match="get no inputs"):
+    assert "(`inputs` of the profile)" in done.stdout
+    with (
+        hyperchunk.open("m.h5") as opened,
+        pytest.raises(hyperchunk.HyperchunkError, match=r"\(`inputs` of the profile\)"),
+    ):
         opened["sum"][...]
 
 

@@ -104,7 +104,7 @@ fn collect(arguments: &Arguments, ask: &Ask) -> Outcome {
     let names = names(&arguments.files, ask)?;
     let inputs: Vec<&Path> = names.iter().map(Path::new).collect();
     output::check(&arguments.output, arguments.overwrite || arguments.append, &inputs)?;
-    output::check_way(&arguments.output)?;
+    output::check_folder_path(&arguments.output)?;
     let mut options = OpenOptions::default();
     options.remote = arguments.store.options();
     let mut how = CollectOptions::default();

@@ -18,11 +18,12 @@ const MAX_LINES: usize = 10;
 static SAID: Mutex<Vec<(Instant, String)>> = Mutex::new(Vec::new());
 
 thread_local! {
-    /// Number of nested evaluations in this thread: a live dataset may read another.
+    /// Number of nested calls in this thread: a live dataset may read another.
     static DEPTH: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Guard for an evaluation. Only the outermost one of a thread reports its failure.
+/// Guard for a call of the filter plugin, which computes a live dataset. Only the outermost call of a thread
+/// reports its failure.
 pub(crate) struct Evaluation;
 
 impl Evaluation {

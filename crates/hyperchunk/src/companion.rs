@@ -82,18 +82,18 @@ impl Permissions {
 
 /// Returns whether an open file belongs to this process's user, who may then replace it.
 pub fn is_own(opened: &LocalFile) -> bool {
-    opened.as_file().metadata().is_ok_and(|metadata| Permissions::of(&metadata).user == reader())
+    opened.as_file().metadata().is_ok_and(|metadata| Permissions::of(&metadata).user == effective_user())
 }
 
 /// Returns the effective user id of this process.
 #[cfg(unix)]
-pub(crate) fn reader() -> u32 {
+pub(crate) fn effective_user() -> u32 {
     // SAFETY: geteuid cannot fail and has no memory effects.
     unsafe { libc::geteuid() }
 }
 
 #[cfg(not(unix))]
-pub(crate) fn reader() -> u32 {
+pub(crate) fn effective_user() -> u32 {
     0
 }
 
@@ -222,8 +222,9 @@ impl Trust {
         if self.folder(path)? {
             return Ok(());
         }
-        // `Folder::of` refuses a path through a symbolic link that another user planted.
-        let made = crate::output::Folder::of(path).and_then(|(folder, name)| folder.make(&name, 0o777));
+        // `Folder::open_parent` refuses a path through a symbolic link that another user planted.
+        let made =
+            crate::output::Folder::open_parent(path).and_then(|(folder, name)| folder.make(&name, 0o777));
         match made {
             Ok(()) => tighten(path, of),
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
@@ -291,12 +292,12 @@ impl Trust {
     #[cfg(unix)]
     fn is_known(&self, user: u32) -> bool {
         let owner = self.file.map(|file| file.user).filter(|owner| *owner != UNKNOWN_USER);
-        user == 0 || user == reader() || Some(user) == owner
+        user == 0 || user == effective_user() || Some(user) == owner
     }
 
     #[cfg(not(unix))]
     fn is_known(&self, user: u32) -> bool {
-        user == reader()
+        user == effective_user()
     }
 
     /// Returns the write permissions that a companion may grant, because these users may write to the file
@@ -340,7 +341,7 @@ pub fn tighten_file(companion: &File, path: &Path) {
         use std::os::unix::fs::PermissionsExt as _;
         let found = Permissions::of(&metadata);
         let mode = found.mode & !(0o022 & !Trust::for_writer(path).may_write(found.group));
-        if found.user == reader() && mode != found.mode {
+        if found.user == effective_user() && mode != found.mode {
             // If this fails, the companion's users are warned.
             drop(companion.set_permissions(std::fs::Permissions::from_mode(mode & 0o7777)));
         }
@@ -580,7 +581,7 @@ mod tests {
     #[test]
     fn others_are_told_apart() {
         let of = |user, group, mode| Permissions { user, group, mode };
-        let me = reader();
+        let me = effective_user();
         let (owner, stranger) = (me + 1001, me + 1002);
         let trust = Trust { file: Some(of(owner, 50, 0o100_664)), folder: None };
         for (user, expected) in [(0, true), (me, true), (owner, true), (stranger, false)] {

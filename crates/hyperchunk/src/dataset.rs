@@ -318,7 +318,7 @@ impl Dataset {
     /// # Errors
     /// As [`Dataset::chunks`]; for a sharded store, the reason why it cannot be read, or Limit for too many
     /// chunks.
-    pub fn touched(&self) -> Result<Vec<Vec<u64>>> {
+    pub fn written_chunks(&self) -> Result<Vec<Vec<u64>>> {
         match (&self.0.sharded, self.chunked()) {
             (Some(sharded), Some(chunked)) => {
                 let limits = &self.object().file().options().limits;
@@ -415,9 +415,9 @@ fn is_there(file: &File, source: &VirtualMapping) -> Result<bool> {
     }
 }
 
-/// Finds the data of a dataset of a sharded store, and completes its header. If the store is missing but the
-/// virtual sources or external files that libhdf5 would read exist, the dataset is treated as an ordinary
-/// one.
+/// Finds the data of a dataset of a sharded store, and completes its header. If the store is missing, a
+/// dataset whose first virtual source exists, or that lists external files besides the marker, is treated as
+/// an ordinary one.
 fn sharded(
     object: &Object,
     header: &mut DatasetHeader,

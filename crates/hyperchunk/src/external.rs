@@ -8,7 +8,7 @@ mod value_datasets;
 use crate::companion;
 use crate::file::{ExternalPolicy, File};
 use crate::io::local::cannot;
-use crate::io::{LocalFile, Source, rounds, unlinked};
+use crate::io::{LocalFile, Source, rounds, without_symlinks};
 use crate::live;
 use crate::{Error, ErrorKind, Result};
 use hyperchunk_format::model::Name;
@@ -17,8 +17,8 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// Maximum number of other files that one file keeps open.
-const MAX_OPEN_FILES: usize = 64;
+/// Number of keys at which a cache of open files is emptied.
+const MAX_CACHED_KEYS: usize = 64;
 
 /// The other files that a file names: how to find them, the policy for opening them, and a cache of open
 /// ones.
@@ -30,7 +30,7 @@ pub(crate) struct ExternalFiles {
     hdf5: Cache<File>,
     raw: Cache<Arc<dyn Source>>,
     /// The paths of all other files that were ever opened, including those that such files opened in turn.
-    read: OnceLock<Arc<Mutex<HashSet<PathBuf>>>>,
+    opened_paths: OnceLock<Arc<Mutex<HashSet<PathBuf>>>>,
 }
 
 type Cache<T> = Mutex<HashMap<Key, T>>;
@@ -66,7 +66,7 @@ impl Opened for Arc<dyn Source> {
 impl ExternalFiles {
     pub(crate) fn new(path: Option<&Path>, policy: ExternalPolicy) -> Self {
         let home = Home::new(path);
-        Self { home, policy, hdf5: Mutex::default(), raw: Mutex::default(), read: OnceLock::new() }
+        Self { home, policy, hdf5: Mutex::default(), raw: Mutex::default(), opened_paths: OnceLock::new() }
     }
 
     /// Releases the locks of the open HDF5 files.
@@ -76,13 +76,13 @@ impl ExternalFiles {
         files.iter().for_each(File::release_locks);
     }
 
-    /// Returns the paths of the files that were read through this one.
-    pub(crate) fn read(&self) -> Vec<PathBuf> {
-        self.found().lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+    /// Returns the paths of the files that were opened through this one.
+    pub(crate) fn opened_paths(&self) -> Vec<PathBuf> {
+        self.opened_set().lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
     }
 
-    fn found(&self) -> &Arc<Mutex<HashSet<PathBuf>>> {
-        self.read.get_or_init(Arc::default)
+    fn opened_set(&self) -> &Arc<Mutex<HashSet<PathBuf>>> {
+        self.opened_paths.get_or_init(Arc::default)
     }
 
     /// Returns the current policy, which may be stricter while a function's inputs are read.
@@ -111,8 +111,8 @@ impl ExternalFiles {
             }),
         };
         if let Ok(file) = &found {
-            // Files that it reads in turn are also read through this one.
-            drop(file.0.external.read.set(Arc::clone(self.found())));
+            // Files that it opens in turn are also opened through this one.
+            drop(file.0.external.opened_paths.set(Arc::clone(self.opened_set())));
         }
         found.map_err(|error| from.with_context(error))
     }
@@ -138,8 +138,8 @@ impl ExternalFiles {
         found.map_err(|error| from.with_context(error))
     }
 
-    /// Opens a file by its name relative to `from`, a file over a network, which may never name local files.
-    /// `None` if `from` is a local file.
+    /// Opens a file beside a remote file `from`; a remote file never opens local ones. `None` if `from` is a
+    /// local file.
     fn sibling<T: Clone>(
         &self,
         from: &File,
@@ -166,8 +166,9 @@ impl ExternalFiles {
         let found = rounds::alone(|| match remote.sibling(text) {
             Some(source) => source.and_then(|source| open(source, &self.home.join(text))),
             None => {
-                let message =
-                    format!("cannot open the file `{name}` that it names: its own source has no other files");
+                let message = format!(
+                    "cannot open the file `{name}`, which the file names: its own source has no other files"
+                );
                 Err(Error::unsupported(message))
             }
         });
@@ -176,10 +177,9 @@ impl ExternalFiles {
 
     /// Searches for a file as libhdf5 does. An absolute name is tried as it is, then its last part beside
     /// `from`; a relative one is tried beside `from`, then in the working folder. The first existing file
-    /// decides: if the policy forbids it, the search ends with an error. If the policy is restricted, a file that
-    /// does not exist is an error of the policy if its name leads out of the folder; a working folder outside of
-    /// the folder of `from` gives only files that are in the latter, and the error does not show whether it
-    /// contains others.
+    /// decides: if the policy forbids it, the search ends with an error. Under a restrictive policy, a missing
+    /// file whose name leads out of `from`'s folder is reported as forbidden. From a working folder elsewhere,
+    /// only files that resolve into `from`'s folder are used, and the error does not reveal what else is there.
     fn find<T: Opened>(
         &self,
         from: &File,
@@ -230,7 +230,7 @@ impl ExternalFiles {
             };
             match opened {
                 Ok(file) => {
-                    self.found().lock().unwrap_or_else(PoisonError::into_inner).insert(path);
+                    self.opened_set().lock().unwrap_or_else(PoisonError::into_inner).insert(path);
                     keep(kept, key, &file);
                     keep_new(kept, named, &file);
                     return Ok(file);
@@ -241,7 +241,7 @@ impl ExternalFiles {
         }
         let place = match is_confined {
             true if self.is_for_inputs() => {
-                " in this file's folder, and from elsewhere functions get no inputs (profile, `inputs`)"
+                " in this file's folder, and inputs must be there (`inputs` of the profile)"
             }
             true => " in this file's folder, and others must not be opened (option `external`)",
             false => "",
@@ -249,7 +249,7 @@ impl ExternalFiles {
         Err(forbidden.unwrap_or_else(|| {
             Error::new(
                 ErrorKind::NotFound,
-                format!("cannot open the file `{name}` that it names: it does not exist{place}"),
+                format!("cannot open the file `{name}`, which the file names: it does not exist{place}"),
             )
         }))
     }
@@ -280,7 +280,9 @@ impl ExternalFiles {
     /// Opens a file whose resolved path was checked; an error if there is a symbolic link on it by now.
     fn open_checked(&self, from: &File, name: &Name, real: &Path) -> Result<std::fs::File> {
         let opened = match self.policy() {
-            ExternalPolicy::Anywhere => unlinked::open(real).map_err(|error| not_opened(name, &error)),
+            ExternalPolicy::Anywhere => {
+                without_symlinks::open(real).map_err(|error| not_opened(name, &error))
+            }
             _ => self.home.open(from.0.source.file(), name, real),
         };
         let is_file = |file: &std::fs::File| file.metadata().is_ok_and(|metadata| metadata.is_file());
@@ -294,7 +296,7 @@ impl ExternalFiles {
     fn outside(&self, name: &Name) -> Error {
         if self.is_for_inputs() {
             let message = format!(
-                "it leads to the file `{name}`, outside this file's folder, from where functions get no inputs (profile, `inputs`)"
+                "cannot use the file `{name}` as an input: it is outside this file's folder (`inputs` of the profile)"
             );
             return Error::new(ErrorKind::Refused, message);
         }
@@ -310,7 +312,7 @@ fn no_input(name: &Name) -> Error {
 
 /// Returns the error for a file that could not be opened after its path was checked.
 fn not_opened(name: &Name, error: &std::io::Error) -> Error {
-    if !unlinked::is_link(error) {
+    if !without_symlinks::is_link(error) {
         return cannot("open", error);
     }
     let message = format!(
@@ -329,14 +331,14 @@ fn outside(name: &Name) -> Error {
 /// Returns the error for a file that the policy forbids to open.
 pub fn refused(name: &Name) -> Error {
     let message = format!(
-        "cannot open the file `{name}` that it names: other files must not be opened (option `external`)"
+        "cannot open the file `{name}`, which the file names: other files must not be opened (option `external`)"
     );
     Error::new(ErrorKind::Invalid, message)
 }
 
 fn keep<T: Clone>(kept: &Cache<T>, key: Key, file: &T) {
     let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
-    if kept.len() >= MAX_OPEN_FILES {
+    if kept.len() >= MAX_CACHED_KEYS {
         kept.clear();
     }
     kept.insert(key, file.clone());

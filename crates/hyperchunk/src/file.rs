@@ -343,7 +343,7 @@ impl File {
     #[must_use]
     pub fn has_read(&self, path: &Path) -> bool {
         let own = self.located().filter(|_| !self.is_remote()).map(Path::to_owned);
-        own.into_iter().chain(self.0.external.read()).any(|read| same_file(&read, path))
+        own.into_iter().chain(self.0.external.opened_paths()).any(|read| same_file(&read, path))
     }
 
     /// Checks that an output is neither this file nor one that was read through it, which it would replace.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, Unpack, cast
 import numpy as np
 
 from hyperchunk import _core, netcdf
-from hyperchunk.arrow.table import Table, bounded, check_conversion
+from hyperchunk.arrow.table import Table, check_conversion, to_slice
 from hyperchunk.collection_reads import in_order
 from hyperchunk.exceptions import InvalidError
 from hyperchunk.group import Group
@@ -62,7 +62,7 @@ def joined_table(
     core = JoinedTable(source, None, 0, int(ends[-1]), [f"{name}={value}" for name, value in given.items()], batch_rows)
     # JoinedTable has the methods of `_core.Table`.
     table = Table(cast("_core.Table", core), given)
-    return table if rows is None else table[bounded(rows, table.num_rows)]
+    return table if rows is None else table[to_slice(rows, table.num_rows)]
 
 
 def _columns(collection: Collection, path: str, columns: Sequence[str] | None) -> tuple[list[str], Array]:
@@ -137,14 +137,14 @@ class JoinedTable:
         columns: list[str] | None,
         start: int,
         stop: int,
-        looks: list[str],
+        conversion_options: list[str],
         batch_rows: int | None,
     ) -> None:
         self._source = source
         # None for all.
         self._columns = columns
         self._start, self._stop = start, stop
-        self._looks = looks
+        self._conversion_options = conversion_options
         self._batch_rows = batch_rows
         self._first_table: _core.Table | None = None
 
@@ -153,7 +153,7 @@ class JoinedTable:
         source = self._source
         object = source.collection.file(number)[source.path]._object
         assert isinstance(object, _core.Object)
-        table = _core.Table.from_object(object, source.columns, None, self._looks, False, self._batch_rows)
+        table = _core.Table.from_object(object, source.columns, None, self._conversion_options, False, self._batch_rows)
         return table if self._columns is None else table.select(self._columns)
 
     @property
@@ -183,7 +183,7 @@ class JoinedTable:
         self,
         columns: list[str] | None = None,
         rows: tuple[int, int] | None = None,
-        looks: list[str] | None = None,
+        conversion_options: list[str] | None = None,
         batch_rows: int | None = None,
     ) -> JoinedTable:
         start, stop = (self._start, self._stop) if rows is None else rows
@@ -192,7 +192,7 @@ class JoinedTable:
             self._columns if columns is None else columns,
             start,
             stop,
-            self._looks if looks is None else looks,
+            self._conversion_options if conversion_options is None else conversion_options,
             self._batch_rows if batch_rows is None else batch_rows,
         )
 
@@ -242,8 +242,8 @@ class JoinedTable:
     def with_batch_rows(self, rows: int | None) -> JoinedTable:
         return self._with(batch_rows=rows)
 
-    def with_looks(self, looks: Sequence[str]) -> JoinedTable:
-        return self._with(looks=list(looks))
+    def with_conversion(self, conversion_options: Sequence[str]) -> JoinedTable:
+        return self._with(conversion_options=list(conversion_options))
 
     # --- Statistics ---
 

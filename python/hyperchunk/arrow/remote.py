@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias, Unpack
 
 from hyperchunk import _core
 from hyperchunk.arrow.optional_imports import import_optional
-from hyperchunk.arrow.table import bounds, check_conversion
+from hyperchunk.arrow.table import check_conversion, slice_bounds
 from hyperchunk.typing import ConversionOptions, NetworkOptions, StorageOptions
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ class RemoteTable:
     def __getitem__(self, key: slice | str | Sequence[str]) -> RemoteTable:
         """Selects rows with ``t[a:b]``, columns with ``t["x"]`` and ``t[["x", "y"]]``."""
         if isinstance(key, slice):
-            return self._of(self._core.slice(*bounds(key, self.num_rows)))
+            return self._of(self._core.slice(*slice_bounds(key, self.num_rows)))
         return self.select([key] if isinstance(key, str) else key)
 
     def __len__(self) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Unpack, cast
 
 from hyperchunk.arrow.optional_imports import import_optional
-from hyperchunk.arrow.table import CONVERSION_OPTIONS, Table, bounded
+from hyperchunk.arrow.table import CONVERSION_OPTIONS, Table, to_slice
 from hyperchunk.typing import ArrowData, ConversionOptions, FileName, OpenOptions, Rows
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ def _view(
         if asked or of_file or table != "/":
             raise TypeError("a Table cannot be combined with a path or options: set them when it is made")
         view = source if columns is None else source.select(columns)
-        return view if rows is None else view[bounded(rows, view.num_rows)]
+        return view if rows is None else view[to_slice(rows, view.num_rows)]
     if not isinstance(source, Group):
         import hyperchunk
 

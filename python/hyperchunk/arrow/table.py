@@ -167,7 +167,7 @@ class Table:
     def __getitem__(self, key: builtins.slice | str | Sequence[str]) -> Table:
         """Selects rows with ``t[a:b]``, columns with ``t["x"]`` and ``t[["x", "y"]]``."""
         if isinstance(key, slice):
-            return self._with(self._core.slice(*bounds(key, self.num_rows)))
+            return self._with(self._core.slice(*slice_bounds(key, self.num_rows)))
         return self.select([key] if isinstance(key, str) else key)
 
     # --- Conversions ---
@@ -217,7 +217,7 @@ class Table:
 
     def to_pandas(self, **options: Unpack[PandasOptions]) -> pandas.DataFrame:
         """Returns a :class:`pandas.DataFrame`; `options` as for :meth:`pyarrow.Table.to_pandas`. Multi-dimensional
-        cells are lists.
+        cells are lists, unless the table was made with ``cells="tensor"``.
         """
         import_optional("pandas")
         from hyperchunk.arrow.arrays import with_arrow_booleans
@@ -255,7 +255,9 @@ class Table:
         wanted = {**conversion, **self._conversion}
         if wanted == self._conversion:
             return self
-        return Table(self._core.with_looks([f"{name}={value}" for name, value in wanted.items()]), wanted, self._scans)
+        return Table(
+            self._core.with_conversion([f"{name}={value}" for name, value in wanted.items()]), wanted, self._scans
+        )
 
 
 def _duckdb() -> ModuleType:
@@ -264,7 +266,7 @@ def _duckdb() -> ModuleType:
     return duckdb
 
 
-def bounds(rows: slice, count: int) -> tuple[int, int]:
+def slice_bounds(rows: slice, count: int) -> tuple[int, int]:
     """Returns the first row and the end (exclusive) of a slice."""
     start, stop, step = rows.indices(count)
     if step != 1:
@@ -272,7 +274,7 @@ def bounds(rows: slice, count: int) -> tuple[int, int]:
     return start, max(start, stop)
 
 
-def bounded(rows: Rows, count: int) -> slice:
+def to_slice(rows: Rows, count: int) -> slice:
     """Returns rows as a slice.
 
     Raises:
@@ -328,4 +330,4 @@ def as_table(
         _core.Table.from_object(core, None if columns is None else list(columns), None, settings, mapped, batch_rows),
         given,
     )
-    return table if rows is None else table[bounded(rows, table.num_rows)]
+    return table if rows is None else table[to_slice(rows, table.num_rows)]

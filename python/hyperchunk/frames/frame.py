@@ -16,7 +16,7 @@ from hyperchunk._printable import printable
 from hyperchunk.arrow.arrays import to_numpy
 from hyperchunk.arrow.dataset import BatchOptions, TableDataset, _evaluate
 from hyperchunk.arrow.optional_imports import import_optional
-from hyperchunk.arrow.table import Table, bounds
+from hyperchunk.arrow.table import Table, slice_bounds
 from hyperchunk.exceptions import InvalidError, ObjectNotFoundError
 from hyperchunk.frames import to_arrow
 from hyperchunk.frames.conditions import Condition
@@ -222,7 +222,7 @@ class Frame(Table):
         """Selects rows with ``f[a:b]``, columns with ``f["x"]`` and ``f[["x", "y"]]``."""
         if isinstance(key, slice):
             self._need_all_rows("a slice")
-            start, stop = bounds(key, self._stop - self._start)
+            start, stop = slice_bounds(key, self._stop - self._start)
             return self._replaced(start=self._start + start, stop=self._start + stop)
         return self.select([key] if isinstance(key, str) else key)
 

@@ -60,14 +60,14 @@ def read_frame(
 ) -> Frame:
     """Returns the frame of a source, with the wanted columns and rows."""
     import_optional("pyarrow")
-    from hyperchunk.arrow.table import bounded
+    from hyperchunk.arrow.table import to_slice
     from hyperchunk.frames.frame import Frame
 
     if half not in (None, "float16", "float32"):
         raise InvalidError(f"expected half='float16' or 'float32', got {half!r}")
     made = Frame.of(source, half)
     if rows is not None:
-        made = made[bounded(rows, made.num_rows)]
+        made = made[to_slice(rows, made.num_rows)]
     if where is not None:
         made = made.where(where)
     return made if columns is None else made.select_with_index(columns)

@@ -1,10 +1,10 @@
-"""Warnings in h5py's name."""
+"""h5py's warning categories."""
 
 from __future__ import annotations
 
 
 class H5pyWarning(UserWarning):
-    """A warning in h5py's name."""
+    """Category of h5py's warnings."""
 
 
 class H5pyDeprecationWarning(H5pyWarning):

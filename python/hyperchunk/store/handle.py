@@ -253,9 +253,9 @@ class Store:
         ]
         for conflict in conflicts_found:
             box = f" at {conflict.start}, {conflict.count} elements" if conflict.start else ""
-            kept = f"writer {conflict.kept} counts" if conflict.kept.strip("0") else "later epochs count"
+            kept = f"writer {conflict.kept}" if conflict.kept.strip("0") else "later epochs"
             other = f"writer {conflict.other}" if conflict.other.strip("0") else "an earlier epoch"
-            message = f"{conflict.path}{box}: {conflict.what}: {kept}, {other} does not"
+            message = f"{conflict.path}{box}: {conflict.what} (visible: {kept}; hidden: {other})"
             warnings.warn(f"{self.path}: {message}", StoreWarning, stacklevel=2)
         return Epoch(number, writers, conflicts_found, uncommitted, linked, dict(unlinked), dict(set_aside))
 

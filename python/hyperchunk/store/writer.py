@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from hyperchunk.write.attributes import WritableAttributes
     from hyperchunk.write.dataset import WritableDataset
 
-# Dtype that is equal to no array's.
+# Dtype that no array has: forces a conversion.
 _UNMATCHED_DTYPE = np.dtype([("nobody's", "V1")])
 
 
@@ -61,9 +61,9 @@ class Writer:
             self._add(definition)
 
     def _add(self, definition: _core.StoreDefinition) -> StoredDataset:
-        shown = dtypes.to_dtype(definition.datatype.description)
+        dtype = dtypes.to_dtype(definition.datatype.description)
         self._identities.add(definition.marker())
-        self._datasets[definition.path] = (self._core.define(definition), definition, shown)
+        self._datasets[definition.path] = (self._core.define(definition), definition, dtype)
         return self[definition.path]
 
     @property
@@ -138,18 +138,18 @@ class Writer:
         if path in self._datasets:
             raise ValueError(f"Unable to create dataset (name already exists): {path.decode(errors='replace')}")
         self._check_above(path)
-        description, _, shown, array = self.structure._type(dtype, data)
+        description, _, element_dtype, array = self.structure._type(dtype, data)
         from hyperchunk.write import creation
 
-        extent = creation.extent(shape, array, shown)
+        extent = creation.extent(shape, array, element_dtype)
         if not schema.is_diverted(description, extent):
             return self.structure.create_dataset(name, shape, dtype, data, **options)
         incarnation = 0
-        definition = schema.define(self.structure, path, description, shown, extent, options)
+        definition = schema.define(self.structure, path, description, element_dtype, extent, options)
         # A dataset that was created here and moved away keeps its identity, and its data.
         while definition.marker() in self._identities:
             incarnation += 1
-            definition = schema.define(self.structure, path, description, shown, extent, options, incarnation)
+            definition = schema.define(self.structure, path, description, element_dtype, extent, options, incarnation)
         schema.show(self.structure, definition, bool(options.get("track_order")))
         made = self._add(definition)
         if array is not None:
@@ -184,8 +184,8 @@ class Writer:
         found = self[name]
         found.write(start, values)
         if known is None:
-            shown = found.dtype
-            self._named[name] = (found._number, shown if shown.kind in "iuf" else _UNMATCHED_DTYPE)
+            dtype = found.dtype
+            self._named[name] = (found._number, dtype if dtype.kind in "iuf" else _UNMATCHED_DTYPE)
 
     @property
     def fragments(self) -> list[str]:
@@ -267,14 +267,14 @@ class StoredDataset:
         (2,)
     """
 
-    __slots__ = ("_core", "_definition", "_number", "_shown", "_writer")
+    __slots__ = ("_core", "_definition", "_dtype", "_number", "_writer")
 
-    def __init__(self, writer: Writer, number: int, definition: _core.StoreDefinition, shown: Dtype) -> None:
+    def __init__(self, writer: Writer, number: int, definition: _core.StoreDefinition, dtype: Dtype) -> None:
         self._writer = writer
         self._core = writer._core
         self._number = number
         self._definition = definition
-        self._shown = shown
+        self._dtype = dtype
 
     @property
     def name(self) -> str:
@@ -300,7 +300,7 @@ class StoredDataset:
     @property
     def dtype(self) -> Dtype:
         """Dtype of the elements."""
-        return self._shown
+        return self._dtype
 
     @property
     def attrs(self) -> WritableAttributes:
@@ -319,7 +319,7 @@ class StoredDataset:
         args = args if isinstance(args, tuple) else (args,)
         dims = self.shape
         array = as_elements(values, self._base)
-        inner = self._shown.subdtype[1] if self._shown.subdtype is not None else ()
+        inner = self._dtype.subdtype[1] if self._dtype.subdtype is not None else ()
         outer = array.shape[: array.ndim - len(inner)]
         slab = selections.slab(dims, args)
         if slab is not None and slab[1] == outer:
@@ -342,12 +342,12 @@ class StoredDataset:
 
     @property
     def _base(self) -> Dtype:
-        return self._shown if self._shown.subdtype is None else self._shown.subdtype[0]
+        return self._dtype if self._dtype.subdtype is None else self._dtype.subdtype[0]
 
     def write(self, start: int | tuple[int, ...], values: npt.ArrayLike) -> None:
         """Writes an array with its first element at the indices `start`."""
         array = as_elements(values, self._base)
-        inner = self._shown.subdtype[1] if self._shown.subdtype is not None else ()
+        inner = self._dtype.subdtype[1] if self._dtype.subdtype is not None else ()
         count = array.shape[: array.ndim - len(inner)]
         first = (start,) if isinstance(start, int | np.integer) else tuple(start)
         self._core.write_box(self._number, [int(at) for at in first], list(count), _flat(array))
@@ -361,7 +361,7 @@ class StoredDataset:
             TypeError: The shape of the rows does not match the dataset's.
         """
         array = as_elements(rows, self._base)
-        inner = self._shown.subdtype[1] if self._shown.subdtype is not None else ()
+        inner = self._dtype.subdtype[1] if self._dtype.subdtype is not None else ()
         outer = array.shape[: array.ndim - len(inner)]
         row = self.shape[1:]
         if outer[-len(row) :] != row if row else False:
@@ -375,7 +375,9 @@ class StoredDataset:
         self._core.write_chunk(self._number, [int(at) for at in offset], filter_mask, data)
 
     def resize(self, size: int | tuple[int, ...], axis: int | None = None) -> None:
-        """Changes the extent. The committed extent is the largest that any writer has set."""
+        """Changes the extent. The commit takes, for each dimension, the largest extent that a writer set, or the
+        smallest if none enlarged it.
+        """
         dims = list(self.shape)
         if axis is not None:
             dims[axis] = int(size)  # type: ignore[arg-type]
@@ -398,10 +400,11 @@ class StoredDataset:
         self._core.replay(self._number, [int(at) for at in first], list(array.shape), _flat(array))
 
     def _announce(self, record: bytes, *, runs: bool) -> None:
+        """Attaches an analysis, or detaches it if `runs` is False."""
         self._core.announce(self._number, record, runs)
 
     def __repr__(self) -> str:
-        return f"<dataset {self.name!r} of a writer: shape {self.shape}, type {self._shown.str!r}>"
+        return f"<dataset {self.name!r} of a writer: shape {self.shape}, type {self._dtype.str!r}>"
 
 
 def _flat(array: Array) -> Array:

@@ -189,7 +189,7 @@ class _Copier:
         shape = source.shape or ()
         if not shape:
             value = _boxed(source) if source.dtype.kind == "O" else np.asarray(source[()], source.dtype.base)
-            made._put(self.kept(source, value))
+            made._write_all(self.kept(source, value))
             return
         row = int(np.prod(shape[1:], dtype=np.int64)) * max(source.dtype.itemsize, 1)
         step = max(1, _COPY_BYTES // max(row, 1))

@@ -50,7 +50,7 @@ def _numbers(values: npt.ArrayLike, dtype: type[np.uint64 | np.uint32]) -> Array
     return np.ascontiguousarray(array, dtype)
 
 
-def _follows(data: AnyDataset) -> TypeGuard[_core.DatasetWriter]:
+def _has_source_extent(data: AnyDataset) -> TypeGuard[_core.DatasetWriter]:
     return isinstance(data, _core.DatasetWriter) and data.layout == "virtual" and None in (data.max_shape or ())
 
 
@@ -76,7 +76,7 @@ class WritableDataset(WritableObject, Dataset):
         self._opened.need()
         data = self._core_data
         # The extent of a virtual dataset with an unlimited dimension follows its sources.
-        self._dims = data.snapshot().shape if _follows(data) else data.shape
+        self._dims = data.snapshot().shape if _has_source_extent(data) else data.shape
         return data
 
     @property
@@ -118,12 +118,12 @@ class WritableDataset(WritableObject, Dataset):
                 return
         self._write(args, array)
 
-    def _put(self, array: Array) -> None:
+    def _write_all(self, array: Array) -> None:
         """Writes all elements of a new dataset, regardless of the shape of the array."""
-        made = self._ready(array)
+        made = self._prepare(array)
         self._out.write(_core.Selection.all(), made.memory_type, elements.flat(made.array))
 
-    def _ready(self, array: Array) -> elements.Ready:
+    def _prepare(self, array: Array) -> elements.Ready:
         return elements.ready(self._writing.writer, self._out.datatype.description, array)
 
     def _write(self, args: Args, array: Array) -> None:
@@ -131,22 +131,22 @@ class WritableDataset(WritableObject, Dataset):
         dims = data.shape
         if dims is None:
             raise also(also(InvalidError("Empty datasets cannot be written"), TypeError), OSError)
-        made = self._ready(array)
+        made = self._prepare(array)
         slab = selections.slab(dims, args)
         if slab is not None and slab[1] == made.shape:
             data.write_slab(slab[0], made.memory_type, elements.flat(made.array))
             return
-        self._write_chosen(self._chosen(dims, args), made)
+        self._write_selection(self._find_selection(dims, args), made)
 
-    def _write_by(self, args: Args, values: npt.ArrayLike, way: str) -> None:
+    def _write_at(self, args: Args, values: npt.ArrayLike, mode: str) -> None:
         dims = self._out.shape
         if not dims:
             self[args] = values
             return
-        selection = selections.select(dims, args, way, exact=True)
-        self._write_chosen(selection, self._ready(elements.as_array(values, self._reading().dtype)))
+        selection = selections.select(dims, args, mode, exact=True)
+        self._write_selection(selection, self._prepare(elements.as_array(values, self._reading().dtype)))
 
-    def _write_chosen(self, selection: Selection, made: elements.Ready) -> None:
+    def _write_selection(self, selection: Selection, made: elements.Ready) -> None:
         data = self._out
         dims = data.shape or ()
         if not selection.simple:
@@ -196,7 +196,8 @@ class WritableDataset(WritableObject, Dataset):
             native = _core.Selection.axes([(start + first * stride, stride, some, 1), *rest])
             self._out.write(native, memory, elements.flat(spread))
 
-    def _chosen(self, dims: tuple[int, ...], args: Args) -> Selection:
+    def _find_selection(self, dims: tuple[int, ...], args: Args) -> Selection:
+        """Returns the selection of an index, with h5py's rules for writing."""
         if any(arg is None for arg in args):
             raise TypeError("Indexing with None (or np.newaxis) is not supported")
         if len(args) == 1 and isinstance(args[0], RegionReference):
@@ -237,7 +238,7 @@ class WritableDataset(WritableObject, Dataset):
         dims = data.shape
         if dims is None:
             raise also(also(InvalidError("Empty datasets cannot be written"), TypeError), OSError)
-        selection = self._chosen(dims, args)
+        selection = self._find_selection(dims, args)
         described = {name.decode("utf-8", "surrogateescape"): member for name, _, member in stored[2]}
         outer = selection.read_shape
         whole = np.zeros((*outer, stored[1]), np.uint8)
@@ -317,8 +318,8 @@ class WritableDataset(WritableObject, Dataset):
         filter_masks: npt.ArrayLike | None = None,
         sizes: npt.ArrayLike | None = None,
     ) -> None:
-        r"""Like :meth:`write_chunk`, for several chunks at once, which is far cheaper for small chunks. If one cannot
-        be written, an error is raised before any is.
+        r"""Like :meth:`write_chunk`, for several chunks at once, which is far cheaper for small chunks. All are
+        checked before the first is written.
 
         `chunks` holds either tuples of an offset, the bytes and, if it is not 0, a filter mask; or an array of
         offsets, a row for each chunk, with `data`: a list with the bytes of each, or one object with contiguous

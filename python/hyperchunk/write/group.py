@@ -174,7 +174,7 @@ class WritableGroup(MutableNames, WritableObject, Group):
             dataset = WritableDataset(self._opened, made, self._made(name))
             if array is not None and array.size:
                 try:
-                    dataset._put(array)
+                    dataset._write_all(array)
                 except Exception:
                     # A dataset without its values is removed.
                     if last:

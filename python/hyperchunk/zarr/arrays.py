@@ -31,7 +31,7 @@ _PIECE_BYTES = 16 << 20
 _SMALL_BYTES = 4 << 10
 
 
-class Stored(NamedTuple):
+class ChunkLocation(NamedTuple):
     """Location of a chunk whose stored bytes Zarr's codecs decode."""
 
     #: Number of the file.
@@ -61,7 +61,7 @@ class FileDataset:
         """Returns no span: nothing is joined."""
         return []
 
-    def kept(self) -> Array | None:
+    def collected_values(self) -> Array | None:
         """Returns None: no values are kept."""
         return None
 
@@ -129,7 +129,7 @@ class ZarrArray:
         self.filters: list[dict[str, Any]] = found or []
         chunks = self._exact_chunks(outer) if self.why_decoded is None else None
         if chunks is None:
-            self.why_decoded = self.why_decoded or "the files' extents do not end at chunks"
+            self.why_decoded = self.why_decoded or "its data cannot be divided into equal chunks"
             self.filters = []
             chunks = self._plain_chunks(outer)
         self._chunks = chunks
@@ -161,7 +161,7 @@ class ZarrArray:
 
     def _why_decoded(self) -> str | None:
         first = self._first
-        if self.source.kept() is not None:
+        if self.source.collected_values() is not None:
             return "its values are in the collection"
         if self.strings is not None:
             return "its strings are stored elsewhere than its chunks"
@@ -171,9 +171,9 @@ class ZarrArray:
         if first._data.layout not in ("chunked", "contiguous") or first.external:
             return f"its layout is {'external' if first.external else first._data.layout}"
         if _filters(first) is None:
-            return f"numcodecs lacks one of its filters ({', '.join(map(str, first.filter_ids))})"
+            return f"numcodecs cannot decode its filters ({', '.join(map(str, first.filter_ids))})"
         if _places(first) is None:
-            return "its chunks are not stored in the file"
+            return "its data have no known location in the file"
         return None
 
     def _exact_chunks(self, shape: Shape) -> Shape | None:
@@ -206,7 +206,7 @@ class ZarrArray:
     def _plain_chunks(self, shape: Shape) -> Shape:
         found = [max(1, length) for length in shape]
         axis = self.source.axis
-        if not found or self.source.kept() is not None:
+        if not found or self.source.collected_values() is not None:
             return tuple(found)
         if axis is not None:
             found[axis] = max(1, *(end - start for start, end in self.source.spans()))
@@ -229,13 +229,13 @@ class ZarrArray:
             number, offset = found
             part = self._part(number)
             if self._is_beyond(offset, part.shape):
-                return None if part.has_fill else self.encoded(chunk_index)
+                return None if part.has_same_fill else self.encoded(chunk_index)
             if part.fits and self._first.chunks is not None and not self._is_cut(chunk_index, offset, part.shape):
                 try:
                     mask, data = part.dataset.read_chunk(offset)
                 except ObjectNotFoundError:
-                    return None if part.has_fill else self.encoded(chunk_index)
-                if mask == 0 and not self._is_odd(offset, part.shape, len(data)):
+                    return None if part.has_same_fill else self.encoded(chunk_index)
+                if mask == 0 and not self._needs_encoding(offset, part.shape, len(data)):
                     return data
         return self.encoded(chunk_index)
 
@@ -250,7 +250,7 @@ class ZarrArray:
             data: Any = self.source._dataset(number)._data
             data.check_sources()
 
-    def places(self) -> Iterator[tuple[Shape, Stored | bool]]:
+    def places(self) -> Iterator[tuple[Shape, ChunkLocation | bool]]:
         """Iterates over the chunks: the indices of each in the grid, and its location. True stands for a chunk that
         must be encoded, False for one that has only the fill value.
         """
@@ -258,14 +258,14 @@ class ZarrArray:
         for chunk_index in _by_axis(self.grid, axis or 0):
             yield chunk_index, self._place(chunk_index)
 
-    def _place(self, chunk_index: Shape) -> Stored | bool:
+    def _place(self, chunk_index: Shape) -> ChunkLocation | bool:
         found = self._find(chunk_index)
         if found is None:
             return True
         number, offset = found
         part = self._part(number)
         if self._is_beyond(offset, part.shape):
-            return not part.has_fill
+            return not part.has_same_fill
         if not part.fits or self._is_cut(chunk_index, offset, part.shape):
             return True
         stored = part.stored
@@ -273,14 +273,14 @@ class ZarrArray:
             row = math.prod(part.shape[1:]) * self.dtype.itemsize
             if part.shape[0] - offset[0] < self._chunks[0]:
                 return True
-            return Stored(number, stored + offset[0] * row, self._chunks[0] * row)
+            return ChunkLocation(number, stored + offset[0] * row, self._chunks[0] * row)
         chunk = stored.get(offset)
         if chunk is None:
-            return not part.has_fill
+            return not part.has_same_fill
         mask, address, size = chunk
-        if mask or self._is_odd(offset, part.shape, size):
+        if mask or self._needs_encoding(offset, part.shape, size):
             return True
-        return Stored(number, address, size)
+        return ChunkLocation(number, address, size)
 
     def encoded(self, chunk_index: Shape) -> bytes:
         """Returns a chunk that is read, decoded and encoded with the codecs of the array."""
@@ -376,8 +376,8 @@ class ZarrArray:
             and dataset.dtype == self._first.dtype
             and dataset._reading().conversion is None
         )
-        has_fill = number == 0 or _bytes(dataset.fillvalue) == _bytes(self._first.fillvalue)
-        return _Part(dataset, dataset.shape or (), same, has_fill)
+        has_same_fill = number == 0 or _bytes(dataset.fillvalue) == _bytes(self._first.fillvalue)
+        return _Part(dataset, dataset.shape or (), same, has_same_fill)
 
     @staticmethod
     def _is_beyond(offset: Shape, shape: Shape) -> bool:
@@ -392,7 +392,7 @@ class ZarrArray:
             )
         )
 
-    def _is_odd(self, offset: Shape, shape: Shape, size: int) -> bool:
+    def _needs_encoding(self, offset: Shape, shape: Shape, size: int) -> bool:
         """True if a chunk has another size than its elements, or may be stored without filters at the edge."""
         is_plain = size == math.prod(self._chunks) * self.dtype.itemsize
         if not self.filters or not is_plain:
@@ -403,12 +403,12 @@ class ZarrArray:
 class _Part:
     """A file's part of an array."""
 
-    def __init__(self, dataset: Dataset, shape: Shape, same: bool, has_fill: bool) -> None:
+    def __init__(self, dataset: Dataset, shape: Shape, same: bool, has_same_fill: bool) -> None:
         self.dataset = dataset
         self.shape = shape
         self._same = same
         #: True if its fill value is the array's.
-        self.has_fill = has_fill
+        self.has_same_fill = has_same_fill
 
     @cached_property
     def stored(self) -> int | dict[Shape, tuple[int, int, int]]:
@@ -437,7 +437,7 @@ def _places(dataset: Dataset) -> int | dict[Shape, tuple[int, int, int]] | None:
 
 
 def _filters(dataset: Dataset) -> list[dict[str, Any]] | None:
-    """Returns numcodecs' configurations of a dataset's filters; None if it lacks one."""
+    """Returns numcodecs' configurations of a dataset's filters; None if numcodecs cannot decode them."""
     found: list[dict[str, Any]] = []
     size: int | None = math.prod(dataset.chunks or ()) * dataset.dtype.itemsize
     for number, _, parameters in dataset._data.filters:
@@ -479,10 +479,10 @@ def _element(dtype: Dtype, name: str) -> Dtype:
         UnsupportedError: Zarr has no such elements.
     """
     if dtype.hasobject or (dtype.kind == "f" and dtype.itemsize > 8) or (dtype.kind == "c" and dtype.itemsize > 16):
-        raise UnsupportedError(f"cannot make {name} an array of Zarr: it has no such elements ({dtype})")
+        raise UnsupportedError(f"cannot make {name} an array of Zarr: Zarr has no elements of dtype {dtype}")
     if dtype.names is not None:
         if any(dtype[member].subdtype for member in dtype.names):
-            raise UnsupportedError(f"cannot make {name} an array of Zarr: it has no arrays in compounds ({dtype})")
+            raise UnsupportedError(f"cannot make {name} an array of Zarr: Zarr has no arrays in compounds ({dtype})")
         # Compounds of Zarr have no byte order.
         packed: Dtype = repack_fields(np.empty(0, dtype), recurse=True).dtype.newbyteorder("<")
         return packed
@@ -516,4 +516,4 @@ def _by_axis(grid: Shape, axis: int) -> Iterator[Shape]:
         yield tuple(chunk_index)
 
 
-__all__ = ["FileDataset", "Source", "Stored", "Strings", "ZarrArray"]
+__all__ = ["ChunkLocation", "FileDataset", "Source", "Strings", "ZarrArray"]

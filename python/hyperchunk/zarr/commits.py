@@ -16,7 +16,7 @@ from hyperchunk.collection import Collection
 from hyperchunk.exceptions import InvalidError
 from hyperchunk.file import is_url
 from hyperchunk.typing import Shape
-from hyperchunk.zarr.arrays import Stored, Strings, ZarrArray
+from hyperchunk.zarr.arrays import ChunkLocation, Strings, ZarrArray
 from hyperchunk.zarr.tree import Tree
 from hyperchunk.zarr.versions import Version, check_settled, digest_versions, versions
 
@@ -191,7 +191,7 @@ def _put_chunks(
     for batch in _batches(_new_places(array, axis, first)):
         specs = []
         for chunk_index, stored in batch:
-            if isinstance(stored, Stored):
+            if isinstance(stored, ChunkLocation):
                 version = found[stored.number]
                 limit = None if version.etag else version.written or started
                 specs.append(
@@ -210,12 +210,14 @@ def _put_chunks(
                 )
 
 
-def _new_places(array: ZarrArray, axis: int | None, first: int) -> Iterator[tuple[Shape, Stored | bool]]:
+def _new_places(array: ZarrArray, axis: int | None, first: int) -> Iterator[tuple[Shape, ChunkLocation | bool]]:
     found = array.places()
     return found if axis is None else (entry for entry in found if entry[0][axis] >= first)
 
 
-def _batches(entries: Iterable[tuple[Shape, Stored | bool]]) -> Iterator[list[tuple[Shape, Stored | bool]]]:
+def _batches(
+    entries: Iterable[tuple[Shape, ChunkLocation | bool]],
+) -> Iterator[list[tuple[Shape, ChunkLocation | bool]]]:
     left = iter(entries)
     while batch := list(itertools.islice(left, _BATCH)):
         yield batch

@@ -19,7 +19,7 @@ from hyperchunk.collection import Collection
 from hyperchunk.exceptions import ExistsError
 from hyperchunk.file import is_url
 from hyperchunk.typing import PathLike
-from hyperchunk.zarr.arrays import Stored, Strings, ZarrArray
+from hyperchunk.zarr.arrays import ChunkLocation, Strings, ZarrArray
 from hyperchunk.zarr.metadata import array_v2, fill_v2
 from hyperchunk.zarr.tree import Shown, Tree
 
@@ -146,7 +146,7 @@ def _of_array(array: ZarrArray, path: str, names: list[str], inline: int) -> tup
     absent: str | None = None
     for chunk_index, found in array.places():
         key = f"{path}/{'.'.join(map(str, chunk_index)) if chunk_index else '0'}"
-        if isinstance(found, Stored):
+        if isinstance(found, ChunkLocation):
             entries.append((key, [names[found.number], found.offset, found.length]))
             continue
         if not found and is_default:

@@ -9,7 +9,7 @@ import numpy as np
 from hyperchunk.arrow.optional_imports import import_optional
 from hyperchunk.collection import Collection
 from hyperchunk.exceptions import UnsupportedError
-from hyperchunk.zarr.arrays import Stored, ZarrArray
+from hyperchunk.zarr.arrays import ChunkLocation, ZarrArray
 from hyperchunk.zarr.commits import to_url
 from hyperchunk.zarr.metadata import array_metadata
 from hyperchunk.zarr.tree import Tree
@@ -64,7 +64,7 @@ def _manifest(array: ZarrArray, names: list[str]) -> Any:
     for chunk_index, found in array.places():
         if found is True:
             return None
-        if isinstance(found, Stored):
+        if isinstance(found, ChunkLocation):
             paths[chunk_index] = names[found.number]
             offsets[chunk_index], lengths[chunk_index] = found.offset, found.length
     if not lengths.any():

@@ -74,7 +74,7 @@ def _data_type(array: ZarrArray) -> Any:
         return parse_dtype(array.dtype, zarr_format=3)
     except (ValueError, TypeError) as error:
         raise UnsupportedError(
-            f"cannot make {array.name} an array of Zarr: it has no such elements ({array.dtype})"
+            f"cannot make {array.name} an array of Zarr: Zarr has no elements of dtype {array.dtype}"
         ) from error
 
 

@@ -31,7 +31,7 @@ class JoinedTimes(FileDataset):
         """Returns the first row and the end (exclusive) of each file."""
         return self._spans
 
-    def kept(self) -> Array | None:
+    def collected_values(self) -> Array | None:
         """Returns the values."""
         return self._values
 

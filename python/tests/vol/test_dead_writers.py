@@ -179,7 +179,7 @@ def test_structure_of_later_epochs_counts(tmp_path: Path) -> None:
     said = store_command("recover", "--on-conflict", "warn", path)
     for name in ("/s", "attribute n", "attribute old"):
         assert name in said, said
-    assert "later epochs count" in said
+    assert "visible: later epochs; hidden: writer" in said
     with h5py.File(path) as f:
         assert (f["s"][()], f.attrs["n"], f.attrs["old"], f["d"].attrs["u"]) == (222, 2, 2, 1)
         assert f["d"][:].tolist() == [111, 111, 0, 0]

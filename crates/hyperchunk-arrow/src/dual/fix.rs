@@ -297,7 +297,7 @@ fn fixed(path: &Path, options: &FixOptions) -> Result<FixReport> {
         group: (Some(at), shown),
         generation: before.generation.unwrap_or(0) + 1,
     });
-    writer.accompany(footer);
+    writer.set_second_format(footer);
     drop((columns, file));
     writer.close()?;
     let checked = check(path)?;

@@ -2,7 +2,7 @@
 //! are inside HDF5's object headers. The crate `flatbuffers`, which writes everything else, chooses locations
 //! itself, from the end to the front.
 //!
-//! Tables are written front to back: the targets of a table's links follow it. Source: FlatBuffers'
+//! Tables are written front to back: the targets of a table's offsets follow it. Source: FlatBuffers'
 //! internals, "Tables", "Vectors", "Strings"; Arrow's `Schema.fbs`, `File.fbs`.
 
 use crate::{Error, Result};
@@ -11,25 +11,25 @@ use crate::{Error, Result};
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Slot {
     I16(u16, i16),
-    /// An offset, which is set by [`Flat::link`].
-    Link(u16),
+    /// An offset, which is set by [`FlatBuffer::set_offset`].
+    Offset(u16),
 }
 
 impl Slot {
     fn number(self) -> u16 {
         match self {
-            Self::I16(number, _) | Self::Link(number) => number,
+            Self::I16(number, _) | Self::Offset(number) => number,
         }
     }
 }
 
 /// A growing buffer, whose position in the file must be a multiple of eight.
 #[derive(Debug, Default, Clone)]
-pub(super) struct Flat {
+pub(super) struct FlatBuffer {
     pub(super) bytes: Vec<u8>,
 }
 
-impl Flat {
+impl FlatBuffer {
     /// Makes a buffer with room for the offset of the root table.
     pub(super) fn new() -> Self {
         Self { bytes: vec![0; 4] }
@@ -46,9 +46,10 @@ impl Flat {
     }
 
     /// Sets the offset at `at` to point to `to`, which must follow it.
-    pub(super) fn link(&mut self, at: usize, to: usize) -> Result<()> {
+    pub(super) fn set_offset(&mut self, at: usize, to: usize) -> Result<()> {
         let distance = to.checked_sub(at).and_then(|distance| u32::try_from(distance).ok());
-        let distance = distance.ok_or_else(|| Error::limit("Arrow metadata of 4 GiB"))?;
+        let distance =
+            distance.ok_or_else(|| Error::limit("the target is not within 4 GiB after the offset"))?;
         self.put(at, &distance.to_le_bytes());
         Ok(())
     }
@@ -63,17 +64,17 @@ impl Flat {
         let mut places = vec![0_u16; count];
         // After the table's own 4-byte offset to its vtable, the largest fields first.
         let mut next = 4_u16;
-        let mut links = Vec::new();
+        let mut offsets = Vec::new();
         self.bytes.resize(table + 4, 0);
-        let (offsets, numbers): (Vec<Slot>, Vec<Slot>) =
-            slots.iter().partition(|slot| matches!(slot, Slot::Link(_)));
-        for slot in offsets.into_iter().chain(numbers) {
+        let (offset_slots, number_slots): (Vec<Slot>, Vec<Slot>) =
+            slots.iter().partition(|slot| matches!(slot, Slot::Offset(_)));
+        for slot in offset_slots.into_iter().chain(number_slots) {
             if let Some(place) = places.get_mut(usize::from(slot.number())) {
                 *place = next;
             }
             match slot {
-                Slot::Link(_) => {
-                    links.push(self.bytes.len());
+                Slot::Offset(_) => {
+                    offsets.push(self.bytes.len());
                     self.bytes.extend([0; 4]);
                     next += 4;
                 }
@@ -90,12 +91,12 @@ impl Flat {
         self.put(list, &head);
         let back = i32::try_from(table - list).unwrap_or(i32::MAX);
         self.put(table, &back.to_le_bytes());
-        (table, links)
+        (table, offsets)
     }
 
     /// Sets the root table.
     pub(super) fn root(&mut self, table: usize) -> Result<()> {
-        self.link(0, table)
+        self.set_offset(0, table)
     }
 
     /// Writes a vector of `count` structs of eight-byte numbers, encoded in `bytes`.
@@ -111,7 +112,7 @@ impl Flat {
     }
 
     /// Writes a vector of offsets; returns its position. The offsets follow its length.
-    pub(super) fn links(&mut self, count: usize) -> usize {
+    pub(super) fn offset_vector(&mut self, count: usize) -> usize {
         self.align(4);
         let at = self.bytes.len();
         self.bytes.extend(u32::try_from(count).unwrap_or(u32::MAX).to_le_bytes());
@@ -131,20 +132,20 @@ impl Flat {
 
     /// Writes a vector of pairs of keys and values.
     pub(super) fn pairs(&mut self, pairs: &[(String, String)]) -> Result<usize> {
-        let vector = self.links(pairs.len());
+        let vector = self.offset_vector(pairs.len());
         for (number, pair) in pairs.iter().enumerate() {
             let table = self.pair(pair)?;
-            self.link(vector + 4 + 4 * number, table)?;
+            self.set_offset(vector + 4 + 4 * number, table)?;
         }
         Ok(vector)
     }
 
     /// Writes one pair.
     pub(super) fn pair(&mut self, (key, value): &(String, String)) -> Result<usize> {
-        let (table, links) = self.table(&[Slot::Link(0), Slot::Link(1)]);
-        for (link, text) in links.into_iter().zip([key, value]) {
+        let (table, offsets) = self.table(&[Slot::Offset(0), Slot::Offset(1)]);
+        for (offset, text) in offsets.into_iter().zip([key, value]) {
             let at = self.text(text);
-            self.link(link, at)?;
+            self.set_offset(offset, at)?;
         }
         Ok(table)
     }

@@ -10,13 +10,13 @@
 //! A program that changes one of these headers changes its checksum, which makes the footer invalid for every
 //! Arrow reader.
 
-use super::flat::{Flat, Slot, u16_at, u32_at};
+use super::flat::{FlatBuffer, Slot, u16_at, u32_at};
 use super::metadata;
 use crate::{Error, Result};
 use arrow_ipc::MetadataVersion;
 use arrow_ipc::convert::IpcSchemaEncoder;
 use arrow_schema::{Field, Schema};
-use hyperchunk::write::{Companion, FormatBytes, NodeId, Offsets, Plan, SealedObject};
+use hyperchunk::write::{FormatBytes, NodeId, Offsets, Plan, SealedObject, SecondFormat};
 use std::sync::{Mutex, PoisonError};
 
 /// The magic number at the start of a file, which a stream follows.
@@ -71,10 +71,10 @@ struct Draft {
     state: FooterState,
     descriptions: Vec<Description>,
     /// The bytes before the first header.
-    front: Flat,
-    /// The positions of the links to columns, and of their vtables.
+    front: FlatBuffer,
+    /// The positions of the offsets to columns, and of their vtables.
     columns: Vec<(usize, usize)>,
-    /// The positions of the links to groups, and of their vtables.
+    /// The positions of the offsets to groups, and of their vtables.
     above: Vec<(usize, usize)>,
     /// The position of the file's size.
     end: usize,
@@ -82,12 +82,12 @@ struct Draft {
 
 /// Number of digits of numbers that are filled in later.
 const DIGITS: usize = 20;
-/// Returns the bytes after the checksum of a group's header: links to the key and the value, and both texts.
+/// Returns the bytes after the checksum of a group's header: offsets to the key and the value, and both texts.
 fn encode_pair(key: &str, value: &str) -> Vec<u8> {
-    let mut flat = Flat { bytes: vec![0; 12] };
+    let mut flat = FlatBuffer { bytes: vec![0; 12] };
     let key_at = flat.text(key);
     let value_at = flat.text(value);
-    let linked = flat.link(4, key_at).and_then(|()| flat.link(8, value_at));
+    let linked = flat.set_offset(4, key_at).and_then(|()| flat.set_offset(8, value_at));
     debug_assert!(linked.is_ok());
     flat.bytes.resize(flat.bytes.len().next_multiple_of(4), 0);
     flat.bytes.split_off(4)
@@ -103,11 +103,11 @@ impl Draft {
     fn new(state: FooterState) -> Result<Self> {
         let descriptions: Vec<Description> =
             state.columns.iter().map(|(_, field)| Description::new(field)).collect::<Result<_>>()?;
-        let mut front = Flat::new();
-        let slots = [Slot::I16(0, MetadataVersion::V5.0), Slot::Link(1), Slot::Link(3), Slot::Link(4)];
-        let (footer, links) = front.table(&slots);
+        let mut front = FlatBuffer::new();
+        let slots = [Slot::I16(0, MetadataVersion::V5.0), Slot::Offset(1), Slot::Offset(3), Slot::Offset(4)];
+        let (footer, offsets) = front.table(&slots);
         front.root(footer)?;
-        let [schema_link, blocks_link, pairs_link] = links[..] else {
+        let [schema_offset, blocks_offset, pairs_offset] = offsets[..] else {
             return Err(Error::invalid("a footer without its parts"));
         };
         let mut blocks = Vec::with_capacity(24 * state.blocks.len());
@@ -119,7 +119,7 @@ impl Draft {
             blocks.extend(i64::try_from(block.body).map_err(too_large)?.to_le_bytes());
         }
         let at = front.structs(state.blocks.len(), &blocks);
-        front.link(blocks_link, at)?;
+        front.set_offset(blocks_offset, at)?;
         let pairs = [
             (metadata::DUAL.to_owned(), metadata::VERSION.to_owned()),
             (metadata::GROUP.to_owned(), state.group.1.clone()),
@@ -129,32 +129,32 @@ impl Draft {
         let at = front.pairs(&pairs)?;
         // The last written text, without its terminating zero.
         let end = front.bytes.len() - 1 - DIGITS;
-        front.link(pairs_link, at)?;
-        let (schema, links) = front.table(&[Slot::Link(1), Slot::Link(2)]);
-        front.link(schema_link, schema)?;
-        let [fields_link, pairs_link] = links[..] else {
+        front.set_offset(pairs_offset, at)?;
+        let (schema, offsets) = front.table(&[Slot::Offset(1), Slot::Offset(2)]);
+        front.set_offset(schema_offset, schema)?;
+        let [fields_offset, pairs_offset] = offsets[..] else {
             return Err(Error::invalid("a schema without its parts"));
         };
-        let fields = front.links(descriptions.len());
-        front.link(fields_link, fields)?;
-        let pairs = front.links(state.metadata.len() + state.above.len());
-        front.link(pairs_link, pairs)?;
+        let fields = front.offset_vector(descriptions.len());
+        front.set_offset(fields_offset, fields)?;
+        let pairs = front.offset_vector(state.metadata.len() + state.above.len());
+        front.set_offset(pairs_offset, pairs)?;
         for (number, pair) in state.metadata.iter().enumerate() {
             let table = front.pair(pair)?;
-            front.link(pairs + 4 + 4 * number, table)?;
+            front.set_offset(pairs + 4 + 4 * number, table)?;
         }
-        let mut vtable = |bytes: &[u8], link: usize| {
+        let mut vtable = |bytes: &[u8], offset: usize| {
             front.bytes.resize(front.bytes.len().next_multiple_of(2), 0);
             let at = front.bytes.len();
             front.bytes.extend_from_slice(bytes);
-            (link, at)
+            (offset, at)
         };
         let columns = descriptions
             .iter()
             .enumerate()
             .map(|(number, description)| vtable(&description.vtable, fields + 4 + 4 * number))
             .collect();
-        // The vtable of a pair: two links.
+        // The vtable of a pair: two offsets.
         let pair: Vec<u8> = [8_u16, 12, 4, 8].into_iter().flat_map(u16::to_le_bytes).collect();
         let first = pairs + 4 + 4 * state.metadata.len();
         let above = (0..state.above.len()).map(|number| vtable(&pair, first + 4 * number)).collect();
@@ -199,7 +199,7 @@ fn find_vtable(bytes: &[u8], table: usize) -> Result<usize> {
         .ok_or_else(|| Error::corrupt("a vtable before the start of the Arrow metadata"))
 }
 
-/// Returns the target of a table's link, if it is present.
+/// Returns the target of a table's offset, if it is present.
 fn follow(bytes: &[u8], table: usize, number: usize) -> Result<Option<usize>> {
     let vtable = find_vtable(bytes, table)?;
     let place = 4 + 2 * number;
@@ -211,7 +211,7 @@ fn follow(bytes: &[u8], table: usize, number: usize) -> Result<Option<usize>> {
     Ok(if field == 0 { None } else { Some(at + u32_at(bytes, at)?) })
 }
 
-impl Companion for Footer {
+impl SecondFormat for Footer {
     fn plan(&self) -> Result<Plan> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let group = state.group.0.ok_or_else(|| Error::invalid("a footer without a group"))?;
@@ -243,12 +243,12 @@ impl Companion for Footer {
         let at = |checksum: &u64| usize::try_from(checksum.wrapping_sub(places.front)).map_err(too_large);
         let mut sealed = Vec::new();
         let mut checksums = places.checksums.iter();
-        let mut tie = |links: &[(usize, usize)], behind: Vec<Vec<u8>>, front: &mut Flat| {
-            for ((link, vtable), behind) in links.iter().zip(behind) {
+        let mut tie = |offsets: &[(usize, usize)], behind: Vec<Vec<u8>>, front: &mut FlatBuffer| {
+            for ((offset, vtable), behind) in offsets.iter().zip(behind) {
                 let checksum =
                     checksums.next().ok_or_else(|| Error::invalid("fewer checksums than tables"))?;
                 let table = at(checksum)?;
-                front.link(*link, table)?;
+                front.set_offset(*offset, table)?;
                 let back =
                     table.checked_sub(*vtable).ok_or_else(|| Error::invalid("a table before its vtable"))?;
                 sealed.push((i32::try_from(back).map_err(too_large)?.to_le_bytes(), behind));

@@ -212,7 +212,7 @@ impl DualWriter {
             closed: false,
         };
         let footer = Arc::new(Footer::default());
-        writer.accompany(Arc::<Footer>::clone(&footer));
+        writer.set_second_format(Arc::<Footer>::clone(&footer));
         let dual = Self {
             writer,
             schema,

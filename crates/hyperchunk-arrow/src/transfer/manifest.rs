@@ -2,8 +2,8 @@
 //! below it, each after the group through which it was found.
 //!
 //! ```json
-//! {"format": "hyperchunk-arrow", "version": 1, "objects": [
-//!   {"kind": "group", "path": "/", "links": [{"name": "a", "to": 1}, {"name": "b", "soft": "/a"}], "metadata": {}},
+//! {"format": "hyperchunk-arrow", "version": 1, "source": "run.h5", "objects": [
+//!   {"kind": "group", "path": "/", "links": [{"name": "a", "to": 1}, {"name": "b", "soft": "/a"}]},
 //!   {"kind": "dataset", "path": "/a", "file": "a.arrow"},
 //!   {"kind": "datatype", "path": "/t", "metadata": {"h5.dtype": "…"}}]}
 //! ```
@@ -144,7 +144,8 @@ pub(super) fn read(bytes: &[u8]) -> Result<Vec<Entry>> {
     }
     let version = manifest.get("version").and_then(Value::as_u64);
     if version != Some(VERSION) {
-        let message = format!("the manifest {MANIFEST} has version {version:?}: expected {VERSION}");
+        let got = version.map_or_else(|| "none".to_owned(), |version| version.to_string());
+        let message = format!("cannot read the manifest {MANIFEST}: expected version {VERSION}, got {got}");
         return Err(Error::unsupported(message));
     }
     let objects = manifest.get("objects").and_then(Value::as_array).ok_or_else(|| damaged("no objects"))?;

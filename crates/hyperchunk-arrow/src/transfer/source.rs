@@ -1,6 +1,5 @@
-//! Reading Arrow files in batches. The files are untrusted: sizes are checked against the file before
-//! anything
-//! is read.
+//! Reading Arrow files in batches. The files are untrusted: in an IPC file, each size is checked against the
+//! file before it is read.
 
 use super::sink::io;
 use crate::values::guarded;

@@ -68,12 +68,12 @@ impl ExternalInputs {
         };
         if !allowed {
             let what = match self.allowed {
-                InputFiles::File => "another file",
+                InputFiles::File => "not the dataset's own file",
                 _ => "outside this file's folder",
             };
             fail!(
                 Refused,
-                "it leads to the file `{shown}`, {what}, from where functions get no inputs (profile, `inputs`)"
+                "cannot use the file `{shown}` as an input: it is {what} (`inputs` of the profile)"
             )
         }
         Ok(())

@@ -20,11 +20,12 @@ const MAX_READAHEAD_BYTES: u64 = 8 << 20;
 const MIN_BLOCK_BYTES: u64 = 64 << 10;
 /// A range that begins within this distance of the end of the last one counts as sequential.
 const SEQUENTIAL_GAP_BYTES: u64 = 256 << 10;
-/// Number of sequential reads before data are prefetched during idle time.
+/// Number of sequential reads from which a read also fetches what follows; after one more, idle time is used,
+/// too.
 const MIN_SEQUENTIAL_READS: u32 = 2;
 
 /// Callback that takes bytes of the file and their offset.
-pub(super) type Send<'a> = dyn FnMut(u64, &[u8]) -> Result<()> + 'a;
+pub(super) type SendBytes<'a> = dyn FnMut(u64, &[u8]) -> Result<()> + 'a;
 
 /// Cached bytes of the file.
 struct CachedRange {
@@ -51,20 +52,20 @@ struct AccessPattern {
 }
 
 /// A file and its cache.
-pub(super) struct Reader {
+pub(super) struct CachedReader {
     source: Arc<dyn Source>,
     kept: Vec<CachedRange>,
     total: u64,
     clock: u64,
     /// The access patterns of structure and of data.
-    courses: [AccessPattern; 2],
+    patterns: [AccessPattern; 2],
 }
 
-impl Reader {
+impl CachedReader {
     pub(super) fn new(source: Arc<dyn Source>) -> Self {
         let head = source.remote().map(hyperchunk::io::Remote::head).unwrap_or_default();
         let mut reader =
-            Self { source, kept: Vec::new(), total: 0, clock: 0, courses: [AccessPattern::default(); 2] };
+            Self { source, kept: Vec::new(), total: 0, clock: 0, patterns: [AccessPattern::default(); 2] };
         if !head.is_empty() {
             reader.keep(0, head);
         }
@@ -87,7 +88,7 @@ impl Reader {
     }
 
     /// Sends a range, in pieces, and fetches the bytes to read ahead with it.
-    pub(super) fn read(&mut self, range: &Range<u64>, data: bool, send: &mut Send<'_>) -> Result<()> {
+    pub(super) fn read(&mut self, range: &Range<u64>, data: bool, send: &mut SendBytes<'_>) -> Result<()> {
         let ahead = self.plan_readahead(range, data);
         let large = range.end - range.start >= MIN_UNCACHED_BYTES;
         let wanted = match large {
@@ -119,16 +120,16 @@ impl Reader {
 
     /// Prefetches data that will probably be requested next; returns whether it fetched any.
     pub(super) fn look_ahead(&mut self) -> bool {
-        let [_, course] = self.courses;
-        let end = course.end.saturating_add(course.ahead).min(self.source.size());
-        let mut at = course.end;
+        let [_, pattern] = self.patterns;
+        let end = pattern.end.saturating_add(pattern.ahead).min(self.source.size());
+        let mut at = pattern.end;
         while let Some(kept) = self.kept.iter().find(|kept| kept.start <= at && at < kept.end()) {
             at = kept.end();
         }
         // An error is reported later, to the read that needs the data.
-        course.steps > MIN_SEQUENTIAL_READS
+        pattern.steps > MIN_SEQUENTIAL_READS
             && at < end
-            && at - course.end <= course.ahead / 2
+            && at - pattern.end <= pattern.ahead / 2
             && self.fetch_and_keep(&(at..self.kept_from(at).min(end))).is_ok()
     }
 
@@ -136,19 +137,19 @@ impl Reader {
     /// request.
     fn plan_readahead(&mut self, range: &Range<u64>, data: bool) -> u64 {
         let (least, most) = if data { (0, MAX_READAHEAD_BYTES) } else { (self.block(), MAX_REQUEST_BYTES) };
-        let [of_structure, of_data] = &mut self.courses;
-        let course = if data { of_data } else { of_structure };
-        let near =
-            course.end.saturating_sub(SEQUENTIAL_GAP_BYTES)..=course.end.saturating_add(SEQUENTIAL_GAP_BYTES);
+        let [of_structure, of_data] = &mut self.patterns;
+        let pattern = if data { of_data } else { of_structure };
+        let near = pattern.end.saturating_sub(SEQUENTIAL_GAP_BYTES)
+            ..=pattern.end.saturating_add(SEQUENTIAL_GAP_BYTES);
         let length = range.end - range.start;
-        if course.end > 0 && near.contains(&range.start) {
-            course.steps = course.steps.saturating_add(1);
-            course.ahead = course.ahead.saturating_mul(2).max(length.saturating_mul(2)).clamp(least, most);
+        if pattern.end > 0 && near.contains(&range.start) {
+            pattern.steps = pattern.steps.saturating_add(1);
+            pattern.ahead = pattern.ahead.saturating_mul(2).max(length.saturating_mul(2)).clamp(least, most);
         } else {
-            *course = AccessPattern { end: 0, ahead: least, steps: 0 };
+            *pattern = AccessPattern { end: 0, ahead: least, steps: 0 };
         }
-        course.end = range.end;
-        if course.steps >= MIN_SEQUENTIAL_READS { course.ahead } else { least }
+        pattern.end = range.end;
+        if pattern.steps >= MIN_SEQUENTIAL_READS { pattern.ahead } else { least }
     }
 
     /// Returns the number of bytes that take as long to transfer as the latency of a request.
@@ -244,13 +245,13 @@ mod tests {
         }
     }
 
-    fn start(size: u64) -> (Arc<RecordingSource>, Reader) {
+    fn start(size: u64) -> (Arc<RecordingSource>, CachedReader) {
         let source = Arc::new(RecordingSource { size, asked: Mutex::default() });
-        (Arc::clone(&source), Reader::new(source))
+        (Arc::clone(&source), CachedReader::new(source))
     }
 
     /// Reads a range, checks it, and returns the number of requests.
-    fn check(source: &RecordingSource, reader: &mut Reader, range: Range<u64>, data: bool) -> usize {
+    fn check(source: &RecordingSource, reader: &mut CachedReader, range: Range<u64>, data: bool) -> usize {
         let before = source.asked.lock().unwrap().len();
         let mut got = vec![0; usize::try_from(range.end - range.start).unwrap()];
         let mut came = 0;

@@ -1,6 +1,6 @@
 //! The relay process: `hyperchunk relay`.
 
-use super::readahead::Reader;
+use super::readahead::CachedReader;
 use super::{CLOSE, DATA, END, ERROR, HELLO, Header, OPEN, OPENED, READ, VERSION, truncate_text};
 use hyperchunk::io::{RemoteOptions, Source};
 use hyperchunk::{Error, ErrorKind, Result};
@@ -101,7 +101,7 @@ fn answer(stream: &mut UnixStream, requests: &Receiver<Request>) -> io::Result<(
                     let (length, text) = truncate_text(&identity);
                     let header = Header { offset: source.size(), length, ..Header::new(OPENED, asked.id) };
                     header.send(stream, text)?;
-                    files.all.insert(asked.file, Reader::new(source));
+                    files.all.insert(asked.file, CachedReader::new(source));
                 }
                 Err(error) => refuse(stream, asked.id, &error)?,
             },
@@ -114,14 +114,14 @@ fn answer(stream: &mut UnixStream, requests: &Receiver<Request>) -> io::Result<(
 /// The open files, by the client's numbers.
 #[derive(Default)]
 struct Files {
-    all: HashMap<u64, Reader>,
+    all: HashMap<u64, CachedReader>,
     /// The number of the file that was read last.
     last: u64,
 }
 
 impl Files {
     fn look_ahead(&mut self) -> bool {
-        self.all.get_mut(&self.last).is_some_and(Reader::look_ahead)
+        self.all.get_mut(&self.last).is_some_and(CachedReader::look_ahead)
     }
 
     /// Clears the caches of all files but the last one that was read, if the caches are too large together.
@@ -173,7 +173,11 @@ fn read(stream: &mut UnixStream, files: &mut Files, asked: Header) -> io::Result
     }
 }
 
-fn ranges(reader: Option<&mut Reader>, asked: Header, send: &mut super::readahead::Send<'_>) -> Result<()> {
+fn ranges(
+    reader: Option<&mut CachedReader>,
+    asked: Header,
+    send: &mut super::readahead::SendBytes<'_>,
+) -> Result<()> {
     let Some(reader) = reader else { return Err(Error::invalid("no file with this number is open")) };
     let size = reader.source().size();
     let end = asked.offset.checked_add(asked.length).filter(|end| *end <= size);

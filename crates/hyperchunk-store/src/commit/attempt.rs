@@ -386,16 +386,16 @@ impl<'a> Attempt<'a> {
         }
         let mut merge = Merge::with_identities(current.as_ref(), &changes, self.identities()?)?;
         for definition in self.plain.iter().flat_map(|plain| plain.iter()) {
-            merge.define(definition.id()?, &definition.path, WriterId::default());
+            merge.add_dataset(definition.id()?, &definition.path, WriterId::default());
         }
         let named: HashSet<DatasetId> = merge.datasets().into_iter().map(|(id, _)| id).collect();
         for new in self.new.iter().filter(|new| new.image.is_none() || new.salvaged) {
             let wrote = new.wrote();
             for (id, definition) in new.definitions.iter().filter(|(id, _)| !named.contains(id)) {
                 if !self.was_committed(new, *id)? {
-                    merge.define(*id, &definition.path, new.writer());
+                    merge.add_dataset(*id, &definition.path, new.writer());
                 } else if wrote.contains(id) {
-                    merge.keep(*id, &definition.path, new.writer());
+                    merge.keep_written(*id, &definition.path, new.writer());
                 }
             }
         }

@@ -32,7 +32,7 @@ pub struct Manifest {
     pub hidden: Vec<WriterId>,
     /// The datasets.
     pub datasets: Vec<StoredDataset>,
-    /// Places where writers of one epoch wrote different data.
+    /// Places where writers wrote different data.
     pub conflicts: Vec<Conflict>,
     /// The skeleton: an HDF5 file with everything except the data of the datasets.
     pub image: Vec<u8>,
@@ -82,7 +82,7 @@ pub struct Part {
     pub written: DatasetWrites,
 }
 
-/// A conflict: two writers of one epoch wrote different data to the same place.
+/// A conflict: two writers, or a writer and another epoch, wrote different data to the same place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conflict {
     /// Path of the object.
@@ -91,10 +91,9 @@ pub struct Conflict {
     pub slab: Hyperslab,
     /// Description of the conflict.
     pub what: String,
-    /// Writer whose data are visible; zeros for epochs later than the one that the other writer
-    /// began with.
+    /// Writer whose data are visible; zeros if data of later epochs are visible.
     pub kept: WriterId,
-    /// Writer whose data are not visible; zeros for an earlier epoch.
+    /// Writer whose data are not visible; zeros if data of an earlier epoch are not.
     pub other: WriterId,
 }
 
@@ -103,12 +102,12 @@ impl Conflict {
     #[must_use]
     pub fn outcome(&self) -> String {
         let kept = match self.kept == WriterId::default() {
-            true => "later epochs count".to_owned(),
-            false => format!("writer {} counts", self.kept),
+            true => "later epochs".to_owned(),
+            false => format!("writer {}", self.kept),
         };
         match self.other == WriterId::default() {
-            true => format!("{kept}, an earlier epoch does not"),
-            false => format!("{kept}, writer {} does not", self.other),
+            true => format!("visible: {kept}; hidden: an earlier epoch"),
+            false => format!("visible: {kept}; hidden: writer {}", self.other),
         }
     }
 }

@@ -399,7 +399,7 @@ pub(crate) fn create_log(path: &Path, log: &Path) -> Result<fs::File> {
         }
     }
     let cannot = |error: io::Error| refused("create", log, &error);
-    let (folder, name) = output::Folder::of(log).map_err(cannot)?;
+    let (folder, name) = output::Folder::open_parent(log).map_err(cannot)?;
     // The opened folder may be another one than the checked path.
     let metadata = folder.metadata().map_err(cannot)?;
     if has_file {
@@ -550,7 +550,7 @@ impl Folder for Local<'_> {
         let path = self.0;
         let _held = self.hold()?;
         let refused = |error: &io::Error| refused("replace", path, error);
-        let (folder, name) = output::Folder::of(path).map_err(|error| refused(&error))?;
+        let (folder, name) = output::Folder::open_parent(path).map_err(|error| refused(&error))?;
         let mut temporary = name.clone();
         temporary.push(format!(".{}.new", WriterId::new()));
         let write = || -> io::Result<()> {

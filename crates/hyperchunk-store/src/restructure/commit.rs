@@ -126,7 +126,7 @@ impl Job {
 
     /// Renames the layout to the requested output, unless that exists.
     fn give(&self, layout: &Path, output: &Path) -> io::Result<()> {
-        let ((from, unfinished), (to, name)) = (Folder::of(layout)?, Folder::of(output)?);
+        let ((from, unfinished), (to, name)) = (Folder::open_parent(layout)?, Folder::open_parent(output)?);
         from.rename(&unfinished, (&to, &name), false)
     }
 

@@ -165,7 +165,7 @@ fn structure(
     for definition in definitions {
         let id = definition.id()?;
         if !known.contains(&id) {
-            merge.define(id, &definition.path, WriterId::default());
+            merge.add_dataset(id, &definition.path, WriterId::default());
         }
         let (datatype, dims) = (definition.datatype.clone(), definition.dims.clone());
         let fill = definition.fill.value.clone();

@@ -320,7 +320,7 @@ impl Collection {
     /// or is reached through another user's symbolic link; the errors of [`Collection::parse`]. The messages
     /// name a remedy.
     pub fn open_part(path: &Path, options: &OpenOptions) -> Result<Option<Self>> {
-        output::check_way(path)?;
+        output::check_folder_path(path)?;
         let shown = path.display().to_string();
         let read = || -> Result<Option<(Self, bool)>> {
             let Some(file) = Trust::for_reader().open(path, 0)? else { return Ok(None) };
@@ -369,7 +369,7 @@ impl Collection {
         if Self::open_part(path, options)?.is_none() {
             return Ok(());
         }
-        let deleted = Folder::of(path).and_then(|(folder, name)| folder.remove(&name));
+        let deleted = Folder::open_parent(path).and_then(|(folder, name)| folder.remove(&name));
         deleted
             .map_err(|error| Error::new(ErrorKind::Io, format!("cannot delete {}: {error}", path.display())))
     }

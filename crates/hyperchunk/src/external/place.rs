@@ -2,7 +2,7 @@
 //! a path is inside the folder. A *resolved* path is absolute and has no symbolic links.
 
 use super::not_opened;
-use crate::io::unlinked;
+use crate::io::without_symlinks;
 use crate::{Error, ErrorKind, Result};
 use hyperchunk_format::model::Name;
 use std::ffi::OsString;
@@ -100,8 +100,8 @@ impl Home {
     }
 
     /// Opens the folder, and checks that it contains the file.
-    fn hold(&self, own: Option<&File>, name: &Name, folder: &Path) -> Result<unlinked::Folder> {
-        let held = unlinked::Folder::open(folder).map_err(|error| not_opened(name, &error))?;
+    fn hold(&self, own: Option<&File>, name: &Name, folder: &Path) -> Result<without_symlinks::Folder> {
+        let held = without_symlinks::Folder::open(folder).map_err(|error| not_opened(name, &error))?;
         match own.is_none_or(|own| held.has(folder, &self.name, own)) {
             true => Ok(held),
             false => Err(elsewhere(name, folder)),

@@ -80,7 +80,7 @@ fn the_first_candidate_decides() {
     let path = scene.file(secret.to_str().unwrap());
     assert_eq!(read(&open(&path), "a").unwrap(), "SSSS");
     let error = as_input(&open(&path), "a").unwrap_err();
-    assert!(error.to_string().contains("from where functions get no inputs"), "{error}");
+    assert!(error.to_string().contains("outside this file's folder (`inputs` of the profile)"), "{error}");
     assert!(error.to_string().contains(secret.to_str().unwrap()), "{error}");
     for external in [ExternalPolicy::Beside, ExternalPolicy::Listed] {
         let options = OpenOptions { external, ..OpenOptions::default() };
@@ -108,7 +108,7 @@ fn what_is_not_there_is_looked_for_beside() {
     // Neither there nor beside.
     let path = scene.file(scene.at("gone/none").to_str().unwrap());
     let error = as_input(&open(&path), "a").unwrap_err();
-    assert!(error.to_string().contains("from where functions get no inputs"), "{error}");
+    assert!(error.to_string().contains("outside this file's folder (`inputs` of the profile)"), "{error}");
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn what_exists_nowhere_is_not_found() {
         error.replace(name, "NAME")
     });
     assert_eq!(messages[0], messages[1]);
-    assert!(messages[0].contains("functions get no inputs"), "{}", messages[0]);
+    assert!(messages[0].contains("outside this file's folder (`inputs` of the profile)"), "{}", messages[0]);
 }
 
 #[test]
@@ -220,7 +220,7 @@ fn the_folder_is_the_one_that_the_file_is_in() {
 
 /// Exchanges two names again and again while `work` runs.
 fn while_exchanged(folder: &Path, (one, other): (&str, &str), work: impl FnOnce()) {
-    let (folder, _) = crate::output::Folder::of(&folder.join(one)).unwrap();
+    let (folder, _) = crate::output::Folder::open_parent(&folder.join(one)).unwrap();
     if folder.exchange(one.as_ref(), other.as_ref()).is_err() {
         return;
     }

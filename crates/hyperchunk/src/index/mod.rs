@@ -1,5 +1,5 @@
-//! Sidecar indexes: copies of a file's structure and the locations of its chunks in a small file beside it,
-//! so that opening the file and finding a dataset and its chunks need no request. The format:
+//! Indexes of files: small companions with a copy of a file's structure and the locations of its chunks, so
+//! that opening the file and finding a dataset and its chunks need no request. The format:
 //! `docs/formats/sidecar.md`.
 
 mod build;

@@ -21,9 +21,9 @@ pub(crate) mod rounds;
 mod schemes;
 mod stamp;
 pub(crate) mod together;
-pub(crate) mod unlinked;
 pub(crate) mod upload;
 mod view;
+pub(crate) mod without_symlinks;
 
 pub use blocks::set_metadata_cache_bytes;
 pub(crate) use blocks::{MAX_GAP_BYTES, forget, metadata_cache_bytes, structure_requests};

@@ -19,7 +19,7 @@ impl Folder {
     ///
     /// # Errors
     /// The system's errors; InvalidInput for a path without a name.
-    pub fn of(path: &Path) -> io::Result<(Self, OsString)> {
+    pub fn open_parent(path: &Path) -> io::Result<(Self, OsString)> {
         let name = path.file_name();
         let name =
             name.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "the path has no file name"))?;

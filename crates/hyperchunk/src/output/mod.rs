@@ -60,7 +60,7 @@ fn shown(path: &Path) -> String {
     escape(&path.to_string_lossy(), MAX_SHOWN_CHARACTERS)
 }
 
-fn refused(path: &Path, error: &io::Error) -> Error {
+fn io_error(path: &Path, error: &io::Error) -> Error {
     Error::new(ErrorKind::Io, format!("cannot write {}: {error}", shown(path)))
 }
 
@@ -129,7 +129,8 @@ fn has(folder: &Path, file: &Path) -> bool {
 /// existing file. Devices and pipes are written to and never replaced.
 ///
 /// # Errors
-/// Invalid or Exists, with the reason.
+/// Invalid or Exists, with the reason; Locked if a program is writing the file; Io if the user may not write
+/// to it; the errors of completing an interrupted edit.
 pub fn check(path: &Path, overwrite: bool, inputs: &[&Path]) -> Result<()> {
     check_place(path, overwrite, inputs)?;
     if is_stream(path) { Ok(()) } else { check_unwritten(path, Locking::Default, false).map(drop) }
@@ -164,7 +165,7 @@ pub(crate) fn check_permission(path: &Path) -> Result<()> {
         Ok(found) if found.is_dir() => "folder",
         _ => return Ok(()),
     };
-    let permitted = Folder::of(path).and_then(|(folder, name)| folder.check_writable(&name));
+    let permitted = Folder::open_parent(path).and_then(|(folder, name)| folder.check_writable(&name));
     match permitted {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
             let message = format!(
@@ -177,12 +178,13 @@ pub(crate) fn check_permission(path: &Path) -> Result<()> {
     }
 }
 
-/// Checks that no program is writing a file that is to be replaced: its later changes would be lost. Readers
-/// keep the file that they opened. While the returned lock lives, no program can begin to write the file.
-/// `has_journal`: the caller holds the journal of that name, so no other writer does.
+/// Checks that no program is writing a file that is to be replaced: its later changes would be lost. Completes
+/// or discards an interrupted edit of it first. Readers keep the file that they opened. While the returned lock
+/// lives, no program can begin to write the file. `has_journal`: the caller holds the journal of that name, so
+/// no other writer does.
 ///
 /// # Errors
-/// Locked if a program writes it.
+/// Locked if a program writes it; the errors of completing an edit.
 pub(crate) fn check_unwritten(path: &Path, locking: Locking, has_journal: bool) -> Result<Option<Arc<Lock>>> {
     crate::write::settle_to_replace(path)?;
     let Some(found) = path.symlink_metadata().ok().filter(Metadata::is_file) else { return Ok(None) };
@@ -209,7 +211,7 @@ pub(crate) fn is_input(path: &Path) -> Error {
 /// Exists if the name exists.
 pub fn check_new(path: &Path) -> Result<()> {
     match path.symlink_metadata() {
-        Ok(_) => Err(is_there(path, "it exists; delete it, or name another output")),
+        Ok(_) => Err(exists_error(path, "it exists; delete it, or name another output")),
         Err(_) => Ok(()),
     }
 }
@@ -219,8 +221,8 @@ pub fn check_new(path: &Path) -> Result<()> {
 ///
 /// # Errors
 /// Io, with the reason.
-pub fn check_way(path: &Path) -> Result<()> {
-    Folder::of(path).map(drop).map_err(|error| refused(path, &error))
+pub fn check_folder_path(path: &Path) -> Result<()> {
+    Folder::open_parent(path).map(drop).map_err(|error| io_error(path, &error))
 }
 
 /// Makes a folder and its missing parents. Links that another user planted are refused (see [`Folder::open`]).
@@ -243,7 +245,7 @@ fn make_missing(path: &Path) -> io::Result<()> {
     let above = path.parent().ok_or(missing)?;
     make_missing(if above.as_os_str().is_empty() { Path::new(".") } else { above })?;
     if path.file_name().is_some() {
-        let (folder, name) = Folder::of(path)?;
+        let (folder, name) = Folder::open_parent(path)?;
         match folder.make(&name, 0o777) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
             // Another program may have created it meanwhile.
@@ -258,30 +260,30 @@ fn make_missing(path: &Path) -> io::Result<()> {
 ///
 /// # Errors
 /// Exists if the name exists and may not be replaced; Invalid if it is a folder; Io from the system.
-pub fn put(made: &Path, path: &Path, replace: bool) -> Result<()> {
+pub fn publish(made: &Path, path: &Path, replace: bool) -> Result<()> {
     check(path, replace, &[])?;
-    let put = || {
-        let (folder, name) = Folder::of(path)?;
+    let publish = || {
+        let (folder, name) = Folder::open_parent(path)?;
         let made = made.file_name().ok_or(io::ErrorKind::InvalidInput)?;
         keep_permissions(&folder, &name, &folder.open_file(made)?);
         folder.rename(made, (&folder, &name), replace)?;
         folder.sync();
         Ok(())
     };
-    put().map_err(|error: io::Error| match error.kind() {
+    publish().map_err(|error: io::Error| match error.kind() {
         io::ErrorKind::AlreadyExists => exists(path),
-        _ => refused(path, &error),
+        _ => io_error(path, &error),
     })
 }
 
-fn is_there(path: &Path, why: &str) -> Error {
+fn exists_error(path: &Path, why: &str) -> Error {
     Error::new(ErrorKind::Exists, format!("cannot write {}: {why}", shown(path))).with_os_code(EXISTS)
 }
 
 /// Returns the error of an output that exists and may not be replaced.
 #[must_use]
 pub fn exists(path: &Path) -> Error {
-    is_there(path, "it exists (--overwrite replaces it; in Python, overwrite=True)")
+    exists_error(path, "it exists (--overwrite replaces it; in Python, overwrite=True)")
 }
 
 /// Returns whether `path` is a device, a pipe or a socket, which is written to and never replaced. A symbolic
@@ -297,7 +299,7 @@ pub fn is_stream(path: &Path) -> bool {
     {
         use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
         let is_device = metadata.file_type().is_char_device() || metadata.file_type().is_block_device();
-        let own = |user: u32| user == 0 || user == companion::reader();
+        let own = |user: u32| user == 0 || user == companion::effective_user();
         let link = path.symlink_metadata();
         link.is_ok_and(|link| !link.is_symlink() || own(link.uid())) && (is_device || own(metadata.uid()))
     }
@@ -315,7 +317,7 @@ pub fn target(path: &Path) -> Result<PathBuf> {
     let mut at = path.to_owned();
     for _ in 0..MAX_LINKS {
         #[cfg(target_os = "linux")]
-        if let Err(error) = Folder::of(&at)
+        if let Err(error) = Folder::open_parent(&at)
             && way::is_refusal(&error)
         {
             return Err(cannot_write(path, &error.to_string()));
@@ -333,7 +335,7 @@ pub fn target(path: &Path) -> Result<PathBuf> {
                 std::fs::metadata(folder)
                     .is_ok_and(|folder| folder.uid() == user && folder.mode() & 0o022 == 0)
             };
-            if user != 0 && user != companion::reader() && !of_the_folder() {
+            if user != 0 && user != companion::effective_user() && !of_the_folder() {
                 let why = format!(
                     "expected a file or a link of yours, got the symbolic link {} of user {user}, who could lead it \
                      anywhere; delete the link, or name the file that it leads to",
@@ -342,7 +344,7 @@ pub fn target(path: &Path) -> Result<PathBuf> {
                 return Err(cannot_write(path, &why));
             }
         }
-        let to = std::fs::read_link(&at).map_err(|error| refused(path, &error))?;
+        let to = std::fs::read_link(&at).map_err(|error| io_error(path, &error))?;
         at = folder.join(to);
     }
     let message = format!("cannot write {}: too many symbolic links", shown(path));
@@ -380,16 +382,16 @@ impl Output {
 
     fn start(path: &Path, replace: bool, is_locked: bool) -> Result<Self> {
         if is_stream(path) {
-            let file = File::options().write(true).open(path).map_err(|error| refused(path, &error))?;
+            let file = File::options().write(true).open(path).map_err(|error| io_error(path, &error))?;
             if file.metadata().map_or(true, |metadata| metadata.is_file()) {
                 return Err(cannot_write(path, "another program replaced it meanwhile"));
             }
             return Ok(Self { file: Some(file), place: None, path: path.to_owned() });
         }
-        let refused = |error: io::Error| refused(path, &error);
-        let (folder, name) = Folder::of(path).map_err(refused)?;
+        let io_error = |error: io::Error| io_error(path, &error);
+        let (folder, name) = Folder::open_parent(path).map_err(io_error)?;
         let temporary = temporary(&name);
-        let file = create_unfinished(&folder, &temporary, &name, 0).map_err(refused)?;
+        let file = create_unfinished(&folder, &temporary, &name, 0).map_err(io_error)?;
         // From here on, dropping the `Place` deletes the file.
         let place = Place { folder, temporary, name, replace, is_locked };
         Ok(Self { file: Some(file), place: Some(place), path: path.to_owned() })
@@ -410,17 +412,18 @@ impl Output {
     pub fn size(&self) -> Result<u64> {
         let metadata =
             self.file.as_ref().map_or_else(|| Err(io::Error::other("it is closed")), File::metadata);
-        metadata.map(|metadata| metadata.len()).map_err(|error| refused(&self.path, &error))
+        metadata.map(|metadata| metadata.len()).map_err(|error| io_error(&self.path, &error))
     }
 
     /// Syncs the file and gives it its name.
     ///
     /// # Errors
     /// Io; Exists if the name has appeared meanwhile; Invalid if another program deleted or replaced the
-    /// unfinished file. After an error the unfinished file is deleted.
+    /// unfinished file; Locked if a program is writing the file that is replaced. After an error the unfinished
+    /// file is deleted.
     pub fn finish(mut self) -> Result<()> {
         let (Some(file), Some(place)) = (self.file.take(), &self.place) else { return Ok(()) };
-        file.sync_all().map_err(|error| refused(&self.path, &error))?;
+        file.sync_all().map_err(|error| io_error(&self.path, &error))?;
         if !place.folder.is_at(&place.temporary, &file) {
             return Err(cannot_write(
                 &self.path,
@@ -433,7 +436,7 @@ impl Output {
         let renamed = place.folder.rename(&place.temporary, (&place.folder, &place.name), place.replace);
         renamed.map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => exists(&self.path),
-            _ => refused(&self.path, &error),
+            _ => io_error(&self.path, &error),
         })?;
         place.folder.sync();
         self.place = None;
@@ -498,7 +501,7 @@ pub(crate) fn keep_permissions(folder: &Folder, name: &OsStr, file: &File) {
         use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, fchown};
         let everybody = |mode: u32| (mode & 0o007) << 3;
         let mut mode = old.mode & 0o777;
-        if old.user != companion::reader() {
+        if old.user != companion::effective_user() {
             mode &= new.mode() | everybody(new.mode());
         }
         if new.gid() != old.group && fchown(file, None, Some(old.group)).is_err() {
@@ -517,7 +520,7 @@ pub(crate) fn keep_permissions(folder: &Folder, name: &OsStr, file: &File) {
 /// As [`Output::create`] and [`Output::finish`].
 pub fn write(path: &Path, bytes: &[u8], replace: bool) -> Result<()> {
     let mut output = Output::create(path, replace)?;
-    output.write_all(bytes).map_err(|error| refused(path, &error))?;
+    output.write_all(bytes).map_err(|error| io_error(path, &error))?;
     output.finish()
 }
 
@@ -528,7 +531,7 @@ pub fn write(path: &Path, bytes: &[u8], replace: bool) -> Result<()> {
 pub fn write_over_locked(path: &Path, bytes: &[u8]) -> Result<()> {
     check_place(path, true, &[])?;
     let mut output = Output::start(path, true, true)?;
-    output.write_all(bytes).map_err(|error| refused(path, &error))?;
+    output.write_all(bytes).map_err(|error| io_error(path, &error))?;
     output.finish()
 }
 
@@ -537,7 +540,7 @@ pub fn write_over_locked(path: &Path, bytes: &[u8]) -> Result<()> {
 /// # Errors
 /// Io, also if the name exists.
 pub fn create_new(path: &Path) -> io::Result<File> {
-    let (folder, name) = Folder::of(path)?;
+    let (folder, name) = Folder::open_parent(path)?;
     folder.create(&name, 0, 0o666)
 }
 
@@ -563,18 +566,18 @@ impl NewFolder {
         }
         check_permission(path)?;
         check_unwritten(path, Locking::Default, false)?;
-        let refused = |error: io::Error| refused(path, &error);
-        let (folder, name) = Folder::of(path).map_err(refused)?;
+        let io_error = |error: io::Error| io_error(path, &error);
+        let (folder, name) = Folder::open_parent(path).map_err(io_error)?;
         let temporary = temporary(&name);
         let unfinished = folder.path().join(&temporary);
-        folder.make(&temporary, 0o777).map_err(refused)?;
-        let permissions = std::fs::symlink_metadata(&unfinished).map_err(refused)?.permissions();
+        folder.make(&temporary, 0o777).map_err(io_error)?;
+        let permissions = std::fs::symlink_metadata(&unfinished).map_err(io_error)?.permissions();
         let place = Place { folder, temporary, name, replace, is_locked: false };
         let made = Self { place: Some(place), path: path.to_owned(), unfinished, permissions };
         #[cfg(unix)]
         {
             use std::os::unix::fs::PermissionsExt as _;
-            std::fs::set_permissions(&made.unfinished, Permissions::from_mode(0o700)).map_err(refused)?;
+            std::fs::set_permissions(&made.unfinished, Permissions::from_mode(0o700)).map_err(io_error)?;
         }
         Ok(made)
     }
@@ -594,7 +597,7 @@ impl NewFolder {
         let Some(place) = self.place.take() else { return Ok(()) };
         let failed = |error: io::Error| match error.kind() {
             io::ErrorKind::AlreadyExists => exists(&self.path),
-            _ => refused(&self.path, &error),
+            _ => io_error(&self.path, &error),
         };
         let Place { folder, temporary: unfinished, name, replace, .. } = &place;
         let has_old = *replace && folder.has(name);

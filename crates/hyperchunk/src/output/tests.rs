@@ -120,7 +120,7 @@ fn unfinished_file_is_not_more_open_than_the_old_one() {
     let folder = Scratch::new("unfinished");
     let path = folder.0.join("a");
     std::fs::write(&path, "old").unwrap();
-    let (place, name) = Folder::of(&path).unwrap();
+    let (place, name) = Folder::open_parent(&path).unwrap();
     for (mode, first) in [(0o600, 0o600), (0o640, 0o600), (0o444, 0o404), (0o755, 0o604)] {
         std::fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
         assert_eq!(first_mode(&place.look(&name).unwrap()), first);
@@ -154,7 +154,7 @@ fn group_of_what_is_replaced_stays() {
         chown(&other, Some(12345), Some(12345)).unwrap();
         write(&other, b"new", true).unwrap();
         let new = other.metadata().unwrap();
-        assert_eq!((new.uid(), new.gid()), (companion::reader(), 12345));
+        assert_eq!((new.uid(), new.gid()), (companion::effective_user(), 12345));
         assert_eq!(new.mode() & 0o777 & !mode, 0);
     }
 }
@@ -238,7 +238,7 @@ fn test_a_folder_does_not_replace_what_is_in_use_or_protected() {
     drop(writer);
     NewFolder::create(&path, true).unwrap().finish().unwrap();
     assert!(path.is_dir());
-    if companion::reader() != 0 {
+    if companion::effective_user() != 0 {
         // Root may write everywhere.
         std::fs::set_permissions(&path, Permissions::from_mode(0o500)).unwrap();
         let error = NewFolder::create(&path, true).unwrap_err();
@@ -280,7 +280,7 @@ fn test_a_name_never_lacks_a_folder_while_it_is_replaced() {
 #[test]
 fn test_names_are_exchanged_where_the_system_cannot() {
     let folder = Scratch::new("renamed");
-    let (handle, name) = Folder::of(&folder.0.join("out")).unwrap();
+    let (handle, name) = Folder::open_parent(&folder.0.join("out")).unwrap();
     let new = temporary(&name);
     for (path, text) in [(&name, "old"), (&new, "new")] {
         std::fs::create_dir(folder.0.join(path)).unwrap();
@@ -321,18 +321,18 @@ fn test_a_complete_file_gets_its_name() {
     let (made, path, victim) = (folder.0.join("made"), folder.0.join("a"), folder.0.join("victim"));
     let make = || std::fs::write(&made, "new").unwrap();
     make();
-    put(&made, &path, false).unwrap();
+    publish(&made, &path, false).unwrap();
     make();
-    assert_eq!(put(&made, &path, false).unwrap_err().kind(), ErrorKind::Exists);
+    assert_eq!(publish(&made, &path, false).unwrap_err().kind(), ErrorKind::Exists);
     std::fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
-    put(&made, &path, true).unwrap();
+    publish(&made, &path, true).unwrap();
     assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
     // A link is replaced, and its target stays.
     std::fs::write(&victim, "five years of work").unwrap();
     std::fs::remove_file(&path).unwrap();
     symlink(&victim, &path).unwrap();
     make();
-    put(&made, &path, true).unwrap();
+    publish(&made, &path, true).unwrap();
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "new");
     assert_eq!(std::fs::read_to_string(&victim).unwrap(), "five years of work");
     assert_eq!(folder.names(), ["a", "victim"]);

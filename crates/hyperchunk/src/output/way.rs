@@ -2,7 +2,7 @@
 //! planted.
 
 use crate::companion;
-use crate::io::unlinked::open_at;
+use crate::io::without_symlinks::open_at;
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata};
 use std::io;
@@ -73,7 +73,7 @@ pub(super) fn is_refusal(error: &io::Error) -> bool {
 
 fn check(path: &Path, link: &Metadata, folder: &Metadata) -> io::Result<()> {
     let user = link.uid();
-    if user == 0 || user == companion::reader() || folder.mode() & SHARED == 0 {
+    if user == 0 || user == companion::effective_user() || folder.mode() & SHARED == 0 {
         return Ok(());
     }
     let why = format!(

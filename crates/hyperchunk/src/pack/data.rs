@@ -46,7 +46,7 @@ pub(super) fn pieces(dataset: &Dataset, plan: &Plan, memory: u64, in_order: bool
                     Box::new(keys.map(move |key| CopyBatch::Elements(many.selection(&key))))
                 }
                 Some(old) => {
-                    let chunks = dataset.touched()?;
+                    let chunks = dataset.written_chunks()?;
                     let choices = sparse(&many, &boxes(plan, chunk, 1), &old.dims, &chunks);
                     Box::new(choices.into_iter().map(CopyBatch::Elements))
                 }
@@ -98,7 +98,7 @@ pub(super) fn new_chunks(dataset: &Dataset, plan: &Plan) -> Result<Vec<Vec<u64>>
             match old {
                 None => boxes.all().flat_map(|key| boxes.places(&key)).collect(),
                 Some(old) => {
-                    let chunks = dataset.touched()?;
+                    let chunks = dataset.written_chunks()?;
                     let touched = boxes.touched(&old.dims, chunks.iter().map(|chunk| &**chunk));
                     touched.iter().flat_map(|key| boxes.places(key)).collect()
                 }

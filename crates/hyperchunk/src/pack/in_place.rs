@@ -65,7 +65,7 @@ fn pack(
     check_not_edited(&metadata)?;
     check_unjournalled(path)?;
     check_recovered(path)?;
-    let (folder, name) = Folder::of(path).map_err(|error| failed("open the folder", &error))?;
+    let (folder, name) = Folder::open_parent(path).map_err(|error| failed("open the folder", &error))?;
     let identity = folder.look(&name).map_err(|error| failed("find the file", &error))?.identity;
     let temporary = output::temporary(&name);
     let input = Input { file: old.clone(), into: String::new() };

@@ -4,8 +4,9 @@
 //! The steps are **list → plan → make → copy → commit**. The objects of the sources are listed with their
 //! links. A plan defines for each dataset how it will be stored. Groups, links, attributes and datasets are
 //! created in a [`Writer`](crate::write::Writer). Then all threads copy data; chunks that do not change are
-//! not decoded. References and variable-length sequences get the new addresses of their objects. Anything
-//! that cannot be copied is an error, and then the new file is not created.
+//! not decoded. References, and elements of variable length, get the new addresses of what they point to.
+//! Content that cannot be copied is an error, except a user block, which is noted; after an error there is no
+//! new file.
 
 pub(crate) mod copy;
 mod data;
@@ -153,8 +154,8 @@ pub struct PackReport {
     pub oldest: LibVersion,
     /// Size of the first page, if it holds all structure.
     pub page: Option<u64>,
-    /// Notes for the user: omitted parts, references to other files, and live datasets whose inputs are other
-    /// ones in the new file.
+    /// Notes for the user: omitted parts, references to other files, and live datasets whose input paths lead
+    /// to other objects in the new file.
     pub notes: Vec<String>,
 }
 

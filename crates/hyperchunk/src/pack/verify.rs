@@ -253,7 +253,7 @@ fn stored_parts(old: &Dataset, copy: &Dataset) -> Result<Option<Vec<Selection>>>
     let mut keys = BTreeSet::new();
     for dataset in [old, copy] {
         if let Some(chunked) = dataset.chunked() {
-            let chunks = dataset.touched()?;
+            let chunks = dataset.written_chunks()?;
             keys.extend(boxes.touched(&chunked.dims, chunks.iter().map(|chunk| &**chunk)));
         }
     }

@@ -35,7 +35,7 @@ impl AbandonedJournal {
             };
             Error::new(kind, format!("cannot read the journal: {error}")).file(path.display())
         };
-        let (folder, name) = Folder::of(&path).map_err(refused)?;
+        let (folder, name) = Folder::open_parent(&path).map_err(refused)?;
         let journal = folder.open_file(&name).map_err(refused)?;
         let metadata = journal.metadata().map_err(refused)?;
         check_made_by(&folder, file, &path, &metadata)?;
@@ -153,7 +153,7 @@ fn look(file: &Path) -> FoundJournal {
     let path = journal_path(file);
     // In the usual case, without a journal, one system call suffices.
     let Ok(metadata) = path.symlink_metadata() else { return FoundJournal::None };
-    let Ok((folder, name)) = Folder::of(&path) else { return FoundJournal::None };
+    let Ok((folder, name)) = Folder::open_parent(&path) else { return FoundJournal::None };
     if !metadata.is_file() || check_made_by(&folder, file, &path, &metadata).is_err() {
         return FoundJournal::None;
     }

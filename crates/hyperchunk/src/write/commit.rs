@@ -2,7 +2,7 @@
 
 use super::auxiliary::Auxiliary;
 use super::chunks::Data;
-use super::embedded_format::{Companion, Layout as Around};
+use super::embedded_format::{SecondFormat, SecondFormatLayout};
 use super::group_messages::group_messages;
 use super::journal::Journal;
 use super::options::FileLayout;
@@ -96,7 +96,7 @@ impl Writer {
     /// std::fs::copy("examples/scene.h5", &path).unwrap();
     /// let file = Writer::edit(&path, &CreateOptions::default())?;
     /// file.create_group(NodeId::ROOT, b"made", false)?;
-    /// // The file has the group, whatever ends from here on.
+    /// // From here on the file has the group, even if the process is killed.
     /// file.flush()?;
     /// file.close()?;
     /// # std::fs::remove_file(&path).unwrap();
@@ -163,14 +163,14 @@ impl Writer {
         let was_closed = self.0.gate.is_closed();
         self.0.gate.close();
         let _one = self.0.commits();
-        let again = self.0.left.swap(false, Ordering::AcqRel);
+        let again = self.0.discard_failed.swap(false, Ordering::AcqRel);
         if was_closed && !again {
             return self.0.journal.as_ref().map_or(Ok(()), Journal::end);
         }
         let discarded = self.0.sink.discard();
         self.0.sink.release();
         if discarded.is_err() {
-            self.0.left.store(true, Ordering::Release);
+            self.0.discard_failed.store(true, Ordering::Release);
             return discarded;
         }
         self.0.journal.as_ref().map_or(Ok(()), Journal::end)
@@ -206,7 +206,7 @@ impl Writer {
         }
         if was_closed {
             // The file still exists if it could not be deleted.
-            let is_kept = self.0.left.load(Ordering::Acquire);
+            let is_kept = self.0.discard_failed.load(Ordering::Acquire);
             if is_kept && self.0.edit.is_some() {
                 drop(last);
                 return self.discard();
@@ -285,10 +285,10 @@ impl Inner {
         self.front_heap.flush(&self.space, &*self.sink, self.edit.is_some())?;
         self.sink.data_ended(self.space.end())?;
         let likely = self.front_start().unwrap_or_else(|| self.space.end()).next_multiple_of(8);
-        let companion = self.companion.read().unwrap_or_else(PoisonError::into_inner).clone();
-        let companion = companion.as_deref();
+        let second_format = self.second_format.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let second_format = second_format.as_deref();
         let mut in_front = false;
-        let mut structure = self.structure(&tree, &order, &frozen, likely, companion, |length| {
+        let mut structure = self.structure(&tree, &order, &frozen, likely, second_format, |length| {
             // The first page is used once, so that the structure of an earlier commit is not
             // overwritten.
             if let Some(start) = self.take_front(length, true) {
@@ -299,14 +299,14 @@ impl Inner {
             self.sink.skip(start - gap, gap)?;
             Ok(start)
         })?;
-        let mut superblock = match companion {
+        let mut superblock = match second_format {
             None => self.distinct_superblock(&mut structure)?,
             Some(_) => self.superblock(&structure, self.options.user_block)?,
         };
         if swmr {
             superblock::mark_swmr(&mut superblock)?;
         }
-        if companion.is_some() {
+        if second_format.is_some() {
             // The second format's end marker must not end the file before the superblock is written.
             self.sink.write_at(structure.end, &[0])?;
         }
@@ -314,14 +314,13 @@ impl Inner {
         for (address, header) in &structure.pinned {
             self.sink.write_at(*address, header)?;
         }
-        // By this entry, `recover` identifies the file. It need not be synced first: without it, the journal
-        // has nothing that this commit lacks. It does not cover structure in SWMR mode, which changes in
-        // place.
+        // `recover` identifies the file by this entry, which need not be synced first: a journal without it
+        // has nothing that this commit lacks. In SWMR mode it does not cover structure, which changes in place.
         let fixed = if swmr { &[][..] } else { &structure.region };
         self.note_commit(&superblock, structure.start, fixed)?;
         self.sink.sync()?;
         self.sink.write_at(0, &superblock)?;
-        if companion.is_some() {
+        if second_format.is_some() {
             self.sink.sync()?;
             self.sink.cut(structure.end)?;
         }
@@ -329,7 +328,7 @@ impl Inner {
         self.space.committed(unused);
         // Frees the structure of the previous commit, unless it is in the first page, which is reserved for
         // structure, or a second format shares the file: its pointers refer to the structure, too.
-        let own = !in_front && companion.is_none();
+        let own = !in_front && second_format.is_none();
         let this = own.then_some((structure.start, structure.region.len() as u64));
         let mut former = self.former.lock().unwrap_or_else(PoisonError::into_inner);
         let mut ends = self.ends.lock().unwrap_or_else(PoisonError::into_inner);
@@ -377,12 +376,13 @@ impl Inner {
         order: &[NodeId],
         frozen: &[Option<FrozenDataset>],
         likely: u64,
-        companion: Option<&dyn Companion>,
+        second_format: Option<&dyn SecondFormat>,
         place: impl FnOnce(u64) -> Result<u64>,
     ) -> Result<Structure> {
-        let mut around = companion.map(|companion| companion.plan().and_then(Around::new)).transpose()?;
-        let order = &*match &around {
-            Some(around) => around.order(order)?,
+        let mut layout =
+            second_format.map(|format| format.plan().and_then(SecondFormatLayout::new)).transpose()?;
+        let order = &*match &layout {
+            Some(layout) => layout.order(order)?,
             None => order.to_vec(),
         };
         let mut addresses = vec![0; tree.nodes.len()];
@@ -412,7 +412,7 @@ impl Inner {
         let mut places = Vec::new();
         for id in order {
             region.resize(region.len().next_multiple_of(8), 0);
-            let Some(around) = &mut around else {
+            let Some(layout) = &mut layout else {
                 let blob =
                     self.blob(tree, (*id, None), frozen, likely + region.len() as u64, &addresses, &uses)?;
                 // Includes the padding after the object.
@@ -423,19 +423,19 @@ impl Inner {
                 region.extend(blob.bytes);
                 continue;
             };
-            around.before(*id, &mut region)?;
+            layout.before(*id, &mut region)?;
             let start = region.len();
             let make =
-                |spare| self.blob(tree, (*id, spare), frozen, likely + start as u64, &addresses, &uses);
-            let mut blob = make(around.spare(*id))?;
-            while let Some(spare) = around.better(*id, start, &blob) {
-                blob = make(Some(spare))?;
+                |padding| self.blob(tree, (*id, padding), frozen, likely + start as u64, &addresses, &uses);
+            let mut blob = make(layout.padding(*id))?;
+            while let Some(padding) = layout.better(*id, start, &blob) {
+                blob = make(Some(padding))?;
             }
             offsets.push((start, blob.header as u64));
             region.extend(blob.bytes);
-            around.after(*id, start, blob.header, &mut region)?;
+            layout.after(*id, start, blob.header, &mut region)?;
         }
-        if around.is_none() {
+        if layout.is_none() {
             region.resize(region.len().next_multiple_of(8), 0);
         }
         let before = self.space.end();
@@ -452,8 +452,8 @@ impl Inner {
                 continue;
             }
             let base = start + *offset as u64;
-            let spare = around.as_ref().and_then(|around| around.spare(*id));
-            let blob = self.blob(tree, (*id, spare), frozen, base, &addresses, &uses)?;
+            let padding = layout.as_ref().and_then(|layout| layout.padding(*id));
+            let blob = self.blob(tree, (*id, padding), frozen, base, &addresses, &uses)?;
             if let Some(address) = blob.pinned {
                 let length = (blob.bytes.len() - blob.header) as u64;
                 let continuation = base + blob.header as u64;
@@ -463,8 +463,8 @@ impl Inner {
             let place = place.ok_or_else(|| Error::invalid("an object's size depends on addresses"))?;
             place.copy_from_slice(&blob.bytes);
         }
-        if let (Some(around), Some(companion)) = (&around, companion) {
-            around.fill(companion, self.options.user_block + start, &mut region)?;
+        if let (Some(layout), Some(second_format)) = (&layout, second_format) {
+            layout.fill(second_format, self.options.user_block + start, &mut region)?;
         }
         // Data that other threads write after this region in the meantime are not in this commit.
         let end = if start < before { before } else { start + region.len() as u64 };
@@ -473,8 +473,9 @@ impl Inner {
         Ok(Structure { start, region, pinned, root, extension, addresses, end, places })
     }
 
-    /// Returns the superblock of a commit, different from all earlier ones, as readers distinguish commits by
-    /// it. If the structure has the address of an earlier commit's, the file is extended by eight bytes.
+    /// Returns the superblock of a commit. With a journal it differs from all earlier ones, as readers
+    /// distinguish commits by it: if the structure has the address of an earlier commit's, the file is extended
+    /// by eight bytes.
     fn distinct_superblock(&self, structure: &mut Structure) -> Result<Vec<u8>> {
         let mut superblock = self.superblock(structure, self.options.user_block)?;
         if self.journal.is_none() {
@@ -491,7 +492,7 @@ impl Inner {
         Ok(superblock)
     }
 
-    /// Encodes the superblock for a structure. `base` is its address.
+    /// Encodes the superblock for a structure. `base` is the base address: the size of the user block.
     pub(super) fn superblock(&self, structure: &Structure, base: u64) -> Result<Vec<u8>> {
         if let Some(edit) = &self.edit {
             return Ok(edit.superblock(structure.end, base));
@@ -527,7 +528,7 @@ impl Inner {
     fn blob(
         &self,
         tree: &Tree,
-        (id, spare): (NodeId, Option<usize>),
+        (id, padding): (NodeId, Option<usize>),
         frozen: &[Option<FrozenDataset>],
         base: u64,
         addresses: &[u64],
@@ -535,7 +536,7 @@ impl Inner {
     ) -> Result<Blob> {
         let node = tree.node(id)?;
         let mut beside = Auxiliary::Joined { base, bytes: Vec::new() };
-        let messages = self.messages(node, (id, spare), frozen, &mut beside, addresses, uses)?;
+        let messages = self.messages(node, (id, padding), frozen, &mut beside, addresses, uses)?;
         let options = header_options(node);
         let mut bytes = beside.into_joined();
         let header = bytes.len();
@@ -550,7 +551,7 @@ impl Inner {
     pub(super) fn messages(
         &self,
         node: &Node,
-        (id, spare): (NodeId, Option<usize>),
+        (id, padding): (NodeId, Option<usize>),
         frozen: &[Option<FrozenDataset>],
         beside: &mut Auxiliary<'_>,
         addresses: &[u64],
@@ -561,7 +562,7 @@ impl Inner {
         let stays = replaced.is_some_and(|replaced| !replaced.content);
         let mut messages = match &node.kind {
             _ if stays => Vec::new(),
-            NodeKind::Group(group) => group_messages(node, group, addresses, beside, spare.is_some())?,
+            NodeKind::Group(group) => group_messages(node, group, addresses, beside, padding.is_some())?,
             NodeKind::Dataset(dataset) => {
                 let frozen = frozen.get(id.0).and_then(Option::as_ref);
                 let frozen = frozen.ok_or_else(|| Error::invalid("the dataset is newer than the commit"))?;
@@ -594,8 +595,8 @@ impl Inner {
         if links != 1 {
             messages.push(plain(message::REFERENCE_COUNT, message::reference_count::encode(links)));
         }
-        // Padding by which a companion sets the checksum.
-        messages.extend(spare.map(|spare| plain(message::NULL, vec![0; spare])));
+        // Padding by which the header gets the checksum that the second format requires.
+        messages.extend(padding.map(|padding| plain(message::NULL, vec![0; padding])));
         Ok(messages)
     }
 

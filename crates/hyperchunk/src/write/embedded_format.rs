@@ -1,6 +1,6 @@
 //! Files in two formats: HDF5, and a second one that shares the data, such as Arrow.
 //!
-//! The second format's metadata surround HDF5's structure. At each commit, the [`Companion`] creates its
+//! The second format's metadata surround HDF5's structure. At each commit, the [`SecondFormat`] creates its
 //! metadata. They end the file, and can be bound to HDF5's metadata: a word of them is at the same time the
 //! checksum of an object header (a *sealed* object), so that a program that changes the header invalidates
 //! the second format.
@@ -20,7 +20,7 @@ const ENDING_BYTES: usize = 6;
 const CHECKSUM_BYTES: usize = 4;
 
 /// Second format of a file.
-pub trait Companion: Send + Sync + fmt::Debug {
+pub trait SecondFormat: Send + Sync + fmt::Debug {
     /// Returns the space that the format needs around the structure.
     ///
     /// # Errors
@@ -78,28 +78,29 @@ pub struct FormatBytes {
 }
 
 /// State of the plan while the structure is laid out in a region.
-pub(super) struct Layout {
+pub(super) struct SecondFormatLayout {
     pub(super) plan: Plan,
     /// Number of padding bytes in each sealed header.
-    spare: HashMap<NodeId, usize>,
+    padding: HashMap<NodeId, usize>,
     /// Offset in the region of the bytes before the first sealed object.
     front: usize,
     /// Offsets in the region of each sealed header and of its checksum.
     headers: Vec<(usize, usize)>,
 }
 
-impl Layout {
+impl SecondFormatLayout {
     pub(super) fn new(plan: Plan) -> Result<Self> {
         if plan.sealed.last().is_none_or(|last| last.behind != 0) {
             return Err(Error::invalid("invalid plan: the checksum of the last object must end the file"));
         }
-        let spare = plan.sealed.iter().map(|sealed| (sealed.object, PADDING_BYTES)).collect();
-        Ok(Self { plan, spare, front: 0, headers: Vec::new() })
+        let padding = plan.sealed.iter().map(|sealed| (sealed.object, PADDING_BYTES)).collect();
+        Ok(Self { plan, padding, front: 0, headers: Vec::new() })
     }
 
     /// Reorders the objects, with the sealed ones last.
     pub(super) fn order(&self, order: &[NodeId]) -> Result<Vec<NodeId>> {
-        let mut all: Vec<NodeId> = order.iter().filter(|id| !self.spare.contains_key(id)).copied().collect();
+        let mut all: Vec<NodeId> =
+            order.iter().filter(|id| !self.padding.contains_key(id)).copied().collect();
         if all.len() + self.plan.sealed.len() != order.len() {
             return Err(Error::invalid("invalid plan: it has objects that are not in the file"));
         }
@@ -108,8 +109,8 @@ impl Layout {
     }
 
     /// Returns the number of padding bytes in an object's header, if it is sealed.
-    pub(super) fn spare(&self, id: NodeId) -> Option<usize> {
-        self.spare.get(&id).copied()
+    pub(super) fn padding(&self, id: NodeId) -> Option<usize> {
+        self.padding.get(&id).copied()
     }
 
     fn sealed(&self, id: NodeId) -> Option<SealedObject> {
@@ -134,9 +135,9 @@ impl Layout {
         if missing == 0 {
             return None;
         }
-        let spare = self.spare.get_mut(&id)?;
-        *spare += usize::try_from(missing).unwrap_or(0);
-        Some(*spare)
+        let padding = self.padding.get_mut(&id)?;
+        *padding += usize::try_from(missing).unwrap_or(0);
+        Some(*padding)
     }
 
     /// Reserves the bytes after an object's checksum. Called after each object was laid out.
@@ -155,14 +156,14 @@ impl Layout {
     }
 
     /// Writes the second format's bytes into the region, which is stored at offset `start` of the file.
-    pub(super) fn fill(&self, companion: &dyn Companion, start: u64, region: &mut [u8]) -> Result<()> {
+    pub(super) fn fill(&self, format: &dyn SecondFormat, start: u64, region: &mut [u8]) -> Result<()> {
         let wrong = || Error::invalid("the second format's bytes do not have the planned length");
         let places = Offsets {
             front: start + self.front as u64,
             checksums: self.headers.iter().map(|(_, checksum)| start + *checksum as u64).collect(),
             end: start + region.len() as u64,
         };
-        let filled = companion.fill(&places)?;
+        let filled = format.fill(&places)?;
         if filled.front.len() as u64 != self.plan.front || filled.sealed.len() != self.headers.len() {
             return Err(wrong());
         }
@@ -187,9 +188,9 @@ impl Layout {
             put(checksum + CHECKSUM_BYTES, behind)?;
         }
         for ((sealed, (header, checksum)), (word, _)) in each {
-            let spare = self.spare(sealed.object).ok_or_else(wrong)?;
+            let padding = self.padding(sealed.object).ok_or_else(wrong)?;
             let bytes = region.get_mut(*header..*checksum).ok_or_else(wrong)?;
-            let at = (bytes.len() - spare).next_multiple_of(12);
+            let at = (bytes.len() - padding).next_multiple_of(12);
             steer(bytes, at, u32::from_le_bytes(*word))?;
             if lookup3(bytes) != u32::from_le_bytes(*word) {
                 return Err(Error::invalid("the object header does not have the required checksum"));

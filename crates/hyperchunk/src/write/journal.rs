@@ -185,7 +185,7 @@ impl Journal {
                 .caused_by(&error)
                 .file(file.display())
         };
-        let (folder, name) = Folder::of(&path).map_err(refused)?;
+        let (folder, name) = Folder::open_parent(&path).map_err(refused)?;
         // Readable by the user only: the journal has content of the file, whose permissions may be stricter.
         let mut journal = folder.create(&name, os::APPEND, 0o600).map_err(|error| match error.kind() {
             std::io::ErrorKind::AlreadyExists => Error::new(

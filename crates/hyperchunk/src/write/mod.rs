@@ -56,7 +56,7 @@ pub use dataset::{ChunkRun, DatasetWriter, DirectChunk, FilePart};
 pub(crate) use edit::{
     WaitingCommit, check_not_edited, read_to_salvage, settle_in_file, settle_to_read, settle_to_replace,
 };
-pub use embedded_format::{Companion, FormatBytes, Offsets, Plan, SealedObject};
+pub use embedded_format::{FormatBytes, Offsets, Plan, SealedObject, SecondFormat};
 pub use lookup::Target;
 pub use options::{CreateOptions, DatasetOptions, FileLayout, NewLayout, Sync};
 pub use paths::{Existing, LinkPlace, missing_attribute};

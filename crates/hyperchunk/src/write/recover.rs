@@ -32,7 +32,7 @@ pub struct RecoveryReport {
     /// Number of complete chunks.
     pub chunks: u64,
     /// Content that was changed since its commit, and is kept in its current state: another program changed
-    /// it in place, or the writer was killed while it did.
+    /// it in place, or the writer was killed while changing it.
     pub changed: Vec<String>,
     /// Lost content: chunks and parts of contiguous data that are damaged though the journal lists them as
     /// written; objects, links and attributes that cannot be stored in HDF5.
@@ -49,10 +49,10 @@ pub struct RecoveryReport {
 /// # Errors
 /// NotFound if there is nothing to recover; Io if a program still writes the file; Changed, without any
 /// change of the file, if the file was replaced, or if another program changed its structure or a chunk that
-/// the killed writer had rewritten; Corrupt if the journal is damaged.
+/// the killed writer had rewritten or removed; Corrupt if the journal is damaged.
 pub fn recover(path: impl AsRef<Path>) -> Result<RecoveryReport> {
     let path = path.as_ref();
-    recovered(path).map_err(|error| error.file(path.display()))
+    recover_file(path).map_err(|error| error.file(path.display()))
 }
 
 /// Dataset and scaled coordinates of a chunk.
@@ -71,14 +71,14 @@ struct JournalledDatasets {
     /// All versions of chunks that were stored before that commit.
     versions: HashMap<ChunkKey, Vec<PlacedChunk>>,
     /// Address of contiguous data, and whether the last commit includes them.
-    begins: HashMap<NodeId, (u64, bool)>,
+    contiguous_starts: HashMap<NodeId, (u64, bool)>,
     /// Written ranges of contiguous data, in order of the writes.
-    wrote: Vec<WrittenRange>,
+    written_ranges: Vec<WrittenRange>,
     /// Chunks that an interrupted recovery declared lost.
     lost: Vec<ChunkKey>,
     end: u64,
     /// Content that cannot be stored in HDF5.
-    left_out: OmittedParts,
+    omitted: OmittedParts,
     /// File that was to be replaced.
     replaces: Option<ReplacedMark>,
 }
@@ -89,14 +89,14 @@ impl JournalledDatasets {
     fn end_of_commit(&mut self, tree: &Tree, sink: Arc<dyn Sink>, length: u64) -> Result<()> {
         self.is_committed = false;
         let of_chunks = self.versions.keys().map(|key| key.0);
-        let datasets = of_chunks.chain(self.begins.keys().copied()).collect();
+        let datasets = of_chunks.chain(self.contiguous_starts.keys().copied()).collect();
         let places = CommittedPlaces::read(sink, length, tree, &datasets)?;
         for (key, versions) in self.versions.drain() {
             if let Some(placed) = places.chunk(&key, versions) {
                 self.committed.insert(key, placed);
             }
         }
-        for (id, (address, is_committed)) in &mut self.begins {
+        for (id, (address, is_committed)) in &mut self.contiguous_starts {
             *is_committed = places.has_contiguous(*id, *address);
         }
         Ok(())
@@ -122,7 +122,7 @@ enum ChunkState {
     Restored,
     /// No version is undamaged.
     Lost,
-    /// Another program changed the committed version, and the writer stored a later one.
+    /// Another program changed the committed version, and the writer replaced or removed it.
     Conflict,
 }
 
@@ -143,7 +143,7 @@ fn nothing_to_recover(path: &Path) -> String {
     )
 }
 
-fn recovered(path: &Path) -> Result<RecoveryReport> {
+fn recover_file(path: &Path) -> Result<RecoveryReport> {
     let path = &*output::target(path)?;
     if super::edit::settle(path)? {
         return Ok(RecoveryReport { edit: true, ..RecoveryReport::default() });
@@ -224,15 +224,17 @@ fn recovered(path: &Path) -> Result<RecoveryReport> {
                 decisions.extend(found.committed.get(key).map(|placed| Entry::Chunks(vec![placed.clone()])));
             }
             ChunkState::Conflict => {
-                let got =
-                    format!("one whose {}, which the writer rewrote, was changed", chunk(*object, scaled));
+                let got = format!(
+                    "one whose {}, which the writer rewrote or removed, was changed",
+                    chunk(*object, scaled)
+                );
                 return Err(commit_mark::changed(&got, &journal_path));
             }
         }
     }
     for (id, dataset) in &datasets {
         let mut kept = Vec::new();
-        contiguous(*id, dataset, &found, &*sink, &mut |what, is_kept| {
+        recover_contiguous(*id, dataset, &found, &*sink, &mut |what, is_kept| {
             let list = if is_kept { &mut kept } else { &mut recovered.lost };
             list.push(format!("{what} of {}", shown(*id)));
         })?;
@@ -244,7 +246,7 @@ fn recovered(path: &Path) -> Result<RecoveryReport> {
     }
     // The decisions are journalled, since this recovery may be repeated after its commit.
     writer.0.note(&decisions)?;
-    recovered.lost.extend(found.left_out.describe(&names));
+    recovered.lost.extend(found.omitted.describe(&names));
     *writer.0.tree_mut() = tree;
     recovered.lost.extend(omitted_parts::unencodable(&writer)?);
     recovered.lost.extend(omitted_parts::unreadable(&writer)?);
@@ -302,7 +304,7 @@ fn chunk_states<'a>(
 /// of them may be incomplete; in data that are committed they are kept, since another program may have
 /// written them. `report` is called for each damaged range; its second argument is true for a committed
 /// range, which is kept.
-fn contiguous(
+fn recover_contiguous(
     id: NodeId,
     dataset: &DatasetNode,
     found: &JournalledDatasets,
@@ -310,12 +312,12 @@ fn contiguous(
     report: &mut dyn FnMut(String, bool),
 ) -> Result<()> {
     let Data::Contiguous { address, size } = &dataset.data else { return Ok(()) };
-    let Some((start, is_committed)) = found.begins.get(&id).copied() else { return Ok(()) };
+    let Some((start, is_committed)) = found.contiguous_starts.get(&id).copied() else { return Ok(()) };
     // Only the last write of each byte is compared: from the last write to the first, later ones hide earlier
     // ones.
     let mut covered: BTreeMap<u64, u64> = BTreeMap::new();
     let mut bytes = Vec::new();
-    for range in found.wrote.iter().rev().filter(|range| range.object == id) {
+    for range in found.written_ranges.iter().rev().filter(|range| range.object == id) {
         let WrittenRange { first, length, .. } = range;
         let end = first.saturating_add(*length).min(*size);
         let overlaps = covered.range(..end).next_back().is_some_and(|(_, covered)| covered > first);
@@ -376,7 +378,7 @@ pub(super) fn names(tree: &Tree) -> HashMap<NodeId, String> {
 }
 
 fn replay(tree: &mut Tree, found: &mut JournalledDatasets, entry: Entry) -> Result<()> {
-    if entry.object().is_some_and(|object| found.left_out.has(object)) {
+    if entry.object().is_some_and(|object| found.omitted.has(object)) {
         return Ok(());
     }
     match entry {
@@ -397,7 +399,7 @@ fn replay(tree: &mut Tree, found: &mut JournalledDatasets, entry: Entry) -> Resu
             });
             let fit = encoded.and_then(|(_, encoded)| message_limits::datatype(&encoded));
             let id = tree.add(Node::new(NodeKind::Datatype(datatype), false));
-            fit.unwrap_or_else(|error| found.left_out.object(id, &error));
+            fit.unwrap_or_else(|error| found.omitted.object(id, &error));
         }
         Entry::Dataset(made) => {
             let options = DatasetOptions {
@@ -420,48 +422,49 @@ fn replay(tree: &mut Tree, found: &mut JournalledDatasets, entry: Entry) -> Resu
                 Err(error) => {
                     // A placeholder, so that later objects keep their numbers in the journal.
                     let id = tree.add(Node::new(NodeKind::Group(GroupNode::default()), false));
-                    found.left_out.object(id, &error);
+                    found.omitted.object(id, &error);
                 }
             }
         }
         Entry::Link { group, name, target } => {
             let fit = match target {
-                NewLink::Hard(id) => found.left_out.check(id),
+                NewLink::Hard(id) => found.omitted.check(id),
                 _ => Ok(()),
             };
             match fit.and_then(|()| message_limits::link(name.as_bytes(), &target)) {
                 Ok(()) => tree.link(group, name.as_bytes(), target)?,
-                Err(error) => found.left_out.link(group, name, &error),
+                Err(error) => found.omitted.link(group, name, &error),
             }
         }
         Entry::Unlink { group, name } => {
-            if !found.left_out.unlink(group, &name) {
+            if !found.omitted.unlink(group, &name) {
                 tree.unlink(group, name.as_bytes())?;
             }
         }
         Entry::Attribute { object, attribute } => {
             match message_limits::attribute(&attribute, LibVersion::V18, LibVersion::V200) {
                 Ok(_) => {
-                    found.left_out.replace(object, &attribute.name);
+                    found.omitted.replace(object, &attribute.name);
                     tree.set_attribute(object, attribute)?;
                 }
                 Err(error) => {
                     tree.node_mut(object)?.attributes.remove(&attribute.name);
-                    found.left_out.attribute(object, attribute.name, &error);
+                    found.omitted.attribute(object, attribute.name, &error);
                 }
             }
         }
         Entry::NoAttribute { object, name } => {
-            found.left_out.replace(object, &name);
+            found.omitted.replace(object, &name);
             tree.node_mut(object)?.attributes.remove(&name);
         }
         Entry::Comment { object, comment } => match message_limits::comment(comment.as_ref()) {
             Ok(()) => tree.node_mut(object)?.comment = comment,
-            Err(error) => found.left_out.attribute(object, Name::from(&b"its comment"[..]), &error),
+            Err(error) => found.omitted.attribute(object, Name::from(&b"its comment"[..]), &error),
         },
         Entry::RootOrder(track) => tree.node_mut(NodeId::ROOT)?.track_order = track,
         Entry::Pinned { object, address } => {
             tree.node_mut(object)?.pinned = Some(address);
+            // More than `pinned_size` of any header.
             found.end = found.end.max(address.saturating_add(4096));
         }
         Entry::Resized { object, dims } => {
@@ -493,11 +496,11 @@ fn replay(tree: &mut Tree, found: &mut JournalledDatasets, entry: Entry) -> Resu
             if let Data::Contiguous { size, .. } = &tree.dataset(object)?.data {
                 found.end = found.end.max(address.saturating_add(*size));
             }
-            found.begins.insert(object, (address, found.is_committed));
+            found.contiguous_starts.insert(object, (address, found.is_committed));
         }
         Entry::Wrote { object, first, length, digest } => {
             let is_committed = found.is_committed;
-            found.wrote.push(WrittenRange { object, first, length, digest, is_committed });
+            found.written_ranges.push(WrittenRange { object, first, length, digest, is_committed });
         }
         Entry::Compact { object, data } => {
             if let Data::Compact(old) = &tree.dataset(object)?.data {

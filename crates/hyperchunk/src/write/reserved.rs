@@ -6,7 +6,7 @@ use super::options::{CreateOptions, DatasetOptions};
 use super::sink::LocalSink;
 use super::tree::{NewLink, NodeId};
 use super::writer::Writer;
-use crate::write::embedded_format::Companion;
+use crate::write::embedded_format::SecondFormat;
 use crate::{Error, ErrorKind, Result};
 use hyperchunk_format::model::{Dataspace, Name};
 use std::io::IoSlice;
@@ -100,8 +100,8 @@ impl Writer {
     }
 
     /// Adds a second format to the file, from the next commit on. No thread may then write during a commit.
-    pub fn accompany(&self, companion: Arc<dyn Companion>) {
-        *self.0.companion.write().unwrap_or_else(PoisonError::into_inner) = Some(companion);
+    pub fn set_second_format(&self, format: Arc<dyn SecondFormat>) {
+        *self.0.second_format.write().unwrap_or_else(PoisonError::into_inner) = Some(format);
         self.0.changed();
     }
 }

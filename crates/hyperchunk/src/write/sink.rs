@@ -185,7 +185,7 @@ impl LocalSink {
         let named = |error: Error| error.file(path.display());
         let refused = |error: &io::Error| named(cannot("create", error));
         may_create(path, replace)?;
-        let (folder, name) = Folder::of(path).map_err(|error| refused(&error))?;
+        let (folder, name) = Folder::open_parent(path).map_err(|error| refused(&error))?;
         let mut replaced = None;
         if let Ok(found) = folder.look(&name) {
             if found.is_folder() {
@@ -277,7 +277,7 @@ impl LocalSink {
         if there.parent() != path.parent() {
             return Err(Error::invalid("the unfinished file is in another folder").file(there.display()));
         }
-        let (folder, found) = Folder::of(there).map_err(refused)?;
+        let (folder, found) = Folder::open_parent(there).map_err(refused)?;
         let file = Arc::new(folder.open_file(&found).map_err(refused)?);
         let lock = ExclusiveLock::take(&file, locking).map_err(|error| error.file(there.display()))?;
         let lock = Mutex::new(lock);

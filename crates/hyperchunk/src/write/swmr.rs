@@ -99,14 +99,18 @@ impl Inner {
                  what was written, and readers open the file again"
             )))
         };
-        let companion = self.companion.read().unwrap_or_else(PoisonError::into_inner).is_some();
+        let has_second_format = self.second_format.read().unwrap_or_else(PoisonError::into_inner).is_some();
         if self.edit.is_some() {
             return refuse("an edit of an existing file");
         }
         if self.options.oldest < LibVersion::V110 {
             return refuse("a file for releases before HDF5 1.10");
         }
-        if self.sink.kept().is_some() || companion || self.front_start().is_some() || self.options.lasting {
+        if self.sink.kept().is_some()
+            || has_second_format
+            || self.front_start().is_some()
+            || self.options.lasting
+        {
             return refuse("one that is streamed, in memory, paged, or in two formats");
         }
         let tree = self.tree();

@@ -619,7 +619,7 @@ fn what_waits_outside_a_smaller_extent_is_gone() {
 #[derive(Debug)]
 struct EmbeddedNames(NodeId, NodeId);
 
-impl Companion for EmbeddedNames {
+impl SecondFormat for EmbeddedNames {
     fn plan(&self) -> Result<Plan> {
         let sealed = vec![
             SealedObject { object: self.1, remainder: 5, behind: 11 },
@@ -658,7 +658,7 @@ fn a_file_behind_a_user_block_that_ends_as_another_format() {
     data.place(start).unwrap();
     let other = file.create_dataset(NodeId::ROOT, b"other", made).unwrap();
     other.write(&Selection::All, &[9; 4000]).unwrap();
-    file.accompany(Arc::new(EmbeddedNames(group, data.id())));
+    file.set_second_format(Arc::new(EmbeddedNames(group, data.id())));
     let look = |file: &File| {
         for (path, value) in [("group/data", 7), ("other", 9)] {
             let data = file.root().unwrap().group().unwrap().get(path.as_bytes()).unwrap().dataset().unwrap();

@@ -4,7 +4,7 @@ use super::chunks::{Data, NewChunk};
 use super::commit_mark::{CommitMark, ReplacedMark};
 use super::dataset::DatasetWriter;
 use super::edit::Edit;
-use super::embedded_format::Companion;
+use super::embedded_format::SecondFormat;
 use super::gate::{Gate, InUse};
 use super::heap::Heap;
 use super::journal::{Entry, Journal, NewDataset, delete_unstarted};
@@ -63,7 +63,7 @@ pub(super) struct Inner {
     /// Sink of the whole file, user block included.
     pub(super) file: Arc<dyn Sink>,
     /// Second format of the file, if it has one.
-    pub(super) companion: RwLock<Option<Arc<dyn Companion>>>,
+    pub(super) second_format: RwLock<Option<Arc<dyn SecondFormat>>>,
     pub(super) options: CreateOptions,
     pub(super) threads: usize,
     pub(super) space: Space,
@@ -75,7 +75,7 @@ pub(super) struct Inner {
     pub(super) waiting_bytes: AtomicUsize,
     pub(super) gate: Gate,
     /// True if discarding the sink failed and must be repeated.
-    pub(super) left: AtomicBool,
+    pub(super) discard_failed: AtomicBool,
     /// Number of changes since the file was opened.
     pub(super) changes: AtomicU64,
     /// Last snapshot of the file, and the number of changes at that time.
@@ -374,7 +374,7 @@ impl Writer {
         let inner = Inner {
             sink,
             file,
-            companion: RwLock::default(),
+            second_format: RwLock::default(),
             options: options.clone(),
             threads,
             space: Space::new(first, promised.is_none() && !options.lasting, options.user_block),
@@ -383,7 +383,7 @@ impl Writer {
             heap: Heap::default(),
             waiting_bytes: AtomicUsize::new(0),
             gate: Gate::new(),
-            left: AtomicBool::new(false),
+            discard_failed: AtomicBool::new(false),
             changes: AtomicU64::new(0),
             snapshot: Mutex::default(),
             front: Mutex::new(None),

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// Maximum number of concurrent requests for one read.
@@ -19,6 +19,8 @@ const MAX_CONCURRENT_REQUESTS: usize = 4;
 const MAX_RANGES: usize = 4096;
 /// Maximum number of received ranges that wait to be decoded.
 const QUEUED_RANGES: usize = 64;
+/// Bandwidth that is assumed of a connection to a server, for planning requests.
+const ASSUMED_BYTES_PER_SECOND: f64 = 400e6;
 /// The first pause before a request is retried; it doubles.
 const FIRST_RETRY_DELAY: Duration = Duration::from_millis(50);
 
@@ -35,8 +37,8 @@ pub(super) struct FlightSource {
     local_version: Option<String>,
     head: Bytes,
     counters: Arc<Counters>,
-    /// Duration of the opening request, in microseconds.
-    latency: AtomicU64,
+    /// Duration of the opening request.
+    latency: Duration,
 }
 
 /// Opens the file that a URL names.
@@ -132,7 +134,7 @@ impl FlightSource {
             ask(&to_ask, &options_of, &counters_of, action("hyperchunk.stat", &asked), &mut take).await?;
             Ok(answers)
         })?;
-        let latency = AtomicU64::new(u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX));
+        let latency = started.elapsed();
         let mut answers = answers.into_iter();
         let stat: Value = answers
             .next()
@@ -338,7 +340,7 @@ impl Remote for FlightSource {
     }
 
     fn cost(&self) -> RequestCost {
-        RequestCost { latency: Duration::from_micros(self.latency.load(Ordering::Relaxed)), bandwidth: 400e6 }
+        RequestCost { latency: self.latency, bandwidth: ASSUMED_BYTES_PER_SECOND }
     }
 
     fn head(&self) -> Bytes {

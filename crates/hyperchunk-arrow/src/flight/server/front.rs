@@ -1,4 +1,4 @@
-//! The first stage of each request: the token check, the limit on concurrent requests, the log.
+//! The first stage of each request: the token check, the limit on the size of requests, the log.
 
 use super::Log;
 use super::frames::FrameBodySlot;

@@ -26,7 +26,7 @@ impl Memory {
     }
 
     /// Reserves memory for a response that reads `bytes` at once, until the permit is dropped. Waits up to
-    /// `patience` for other responses.
+    /// `stall_timeout` for other responses.
     ///
     /// # Errors
     /// Limit if the memory does not become free in that time.
@@ -34,11 +34,11 @@ impl Memory {
         &self,
         bytes: u64,
         runtime: &Handle,
-        patience: Duration,
+        stall_timeout: Duration,
     ) -> Result<OwnedSemaphorePermit> {
         let wanted = share(bytes);
         let room = Arc::clone(&self.0).acquire_many_owned(wanted);
-        match runtime.block_on(async { tokio::time::timeout(patience, room).await }) {
+        match runtime.block_on(async { tokio::time::timeout(stall_timeout, room).await }) {
             Ok(Ok(permit)) => Ok(permit),
             _ => Err(Error::new(
                 ErrorKind::Limit,

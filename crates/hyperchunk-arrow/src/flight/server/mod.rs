@@ -36,9 +36,9 @@ use tonic::transport::{Identity, Server, ServerTlsConfig};
 /// Callback that takes log lines.
 pub type Log = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// Maximum size of a request, in bytes.
+/// Maximum size of a message of all requests except DoPut, in bytes.
 const MAX_REQUEST_BYTES: usize = 2 << 20;
-/// Maximum size of a client's message with data, in bytes.
+/// Maximum size of a message of DoPut, which contains data, in bytes.
 const MAX_MESSAGE_BYTES: usize = 256 << 20;
 /// Maximum number of concurrent streams on a connection.
 const MAX_STREAMS_PER_CONNECTION: u32 = 256;
@@ -64,7 +64,7 @@ pub struct ServerOptions {
     /// Maximum number of concurrent responses.
     pub streams: usize,
     /// Maximum time that a response waits for its client to receive a message, or for memory.
-    pub patience: Duration,
+    pub stall_timeout: Duration,
     /// Callback that gets a line for each request.
     pub log: Option<Log>,
 }
@@ -79,7 +79,7 @@ impl ServerOptions {
             identity: None,
             writable: false,
             streams: 64,
-            patience: Duration::from_secs(300),
+            stall_timeout: Duration::from_secs(300),
             log: None,
         }
     }

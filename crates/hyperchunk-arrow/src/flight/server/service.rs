@@ -45,7 +45,7 @@ pub(super) struct Flight {
     turns: Arc<Semaphore>,
     memory: Memory,
     writers: Arc<Semaphore>,
-    patience: Duration,
+    stall_timeout: Duration,
     log: Option<Log>,
     /// True if columns may be sent from mapped files. With TLS this process reads the data to encrypt them,
     /// and a file that is truncated meanwhile would kill it.
@@ -55,7 +55,7 @@ pub(super) struct Flight {
 /// Sends items to a client that may be slow, or may have disconnected.
 pub(super) struct BatchSender<T> {
     to: mpsc::Sender<StreamItem<T>>,
-    patience: Duration,
+    stall_timeout: Duration,
     runtime: Handle,
     memory: Memory,
 }
@@ -63,7 +63,8 @@ pub(super) struct BatchSender<T> {
 impl<T> BatchSender<T> {
     /// Sends an item; waits until there is room in the client's queue.
     pub(super) fn send(&self, value: T) -> Result<()> {
-        let sent = self.runtime.block_on(tokio::time::timeout(self.patience, self.to.send(Ok(Some(value)))));
+        let sent =
+            self.runtime.block_on(tokio::time::timeout(self.stall_timeout, self.to.send(Ok(Some(value)))));
         match sent {
             Ok(Ok(())) => Ok(()),
             Ok(Err(_)) => Err(gone()),
@@ -78,7 +79,7 @@ impl<T> BatchSender<T> {
 
     /// Reserves memory for a response that reads `bytes` at once.
     pub(super) fn reserve(&self, bytes: u64) -> Result<OwnedSemaphorePermit> {
-        self.memory.reserve(bytes, &self.runtime, self.patience)
+        self.memory.reserve(bytes, &self.runtime, self.stall_timeout)
     }
 
     pub(super) fn runtime(&self) -> &Handle {
@@ -116,7 +117,7 @@ impl Flight {
             turns: Arc::new(Semaphore::new(options.streams.max(1))),
             memory: Memory::new(),
             writers: Arc::new(Semaphore::new(MAX_WRITERS)),
-            patience: options.patience,
+            stall_timeout: options.stall_timeout,
             log: options.log.clone(),
             mapped: !tls,
         }
@@ -162,7 +163,8 @@ impl Flight {
         let (to, from) = mpsc::channel(QUEUED_MESSAGES);
         let files = Arc::clone(&self.files);
         let memory = self.memory.clone();
-        let sender = BatchSender { to, patience: self.patience, runtime: Handle::current(), memory };
+        let sender =
+            BatchSender { to, stall_timeout: self.stall_timeout, runtime: Handle::current(), memory };
         let log = self.log.clone();
         tokio::task::spawn_blocking(move || {
             let to = sender.to.clone();
@@ -176,7 +178,8 @@ impl Flight {
             if let (Some(log), Err(status)) = (&log, &end) {
                 log(&format!("{what} failed: {}", status.message()));
             }
-            let last = sender.runtime.block_on(tokio::time::timeout(sender.patience, sender.to.send(end)));
+            let last =
+                sender.runtime.block_on(tokio::time::timeout(sender.stall_timeout, sender.to.send(end)));
             // An error means that the receiver was dropped.
             drop(last);
             drop(turn);

@@ -63,6 +63,5 @@ pub(crate) fn check_index(structure: &'static str, indexed: bool, addresses: [Op
     if by_name.is_some() == dense && by_order.is_some() == (dense && indexed) {
         return Ok(());
     }
-    Err(Error::invalid(format!("a heap at {heap:?} with indexes at {by_name:?} and {by_order:?}"))
-        .within(structure))
+    Err(Error::invalid("the heap and its indexes must be present together").within(structure))
 }

@@ -8,7 +8,8 @@ use std::ops::Range;
 pub(crate) struct Walk {
     blocks: Blocks,
     strides: Vec<u64>,
-    /// For each level: the node, the span in it, the index in the span, and the start of the level below.
+    /// For each dimension: node, number of the span, index in the dimension, and the element at which the next
+    /// dimension starts.
     stack: Vec<(usize, usize, u64, u64)>,
 }
 
@@ -20,7 +21,7 @@ impl Walk {
         walk
     }
 
-    /// Descends to the first row below a node.
+    /// Descends to the first run below a node.
     fn descend(&mut self, mut node: usize, mut base: u64) {
         while let Some(stride) = self.strides.get(self.stack.len()) {
             let Some(span) = self.blocks.nodes.get(node).and_then(|node| node.spans.first()) else { return };
@@ -31,7 +32,7 @@ impl Walk {
         }
     }
 
-    /// Moves to the next row, or to the next span of this row.
+    /// Moves to the next run.
     fn advance(&mut self) {
         while let Some((node, at, index, base)) = self.stack.pop() {
             let level = self.stack.len();

@@ -286,7 +286,7 @@ impl Store {
         let keeper = self.keeper.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(keeper) = keeper else { return Ok(()) };
         let (group, vol) = (keeper.group as P, keeper.vol);
-        paths::done_with(self);
+        paths::remove_writer(self);
         let written = match self.own() {
             Some(writer) => {
                 image(self.slot, keeper).inspect_err(|_| writer.disable(UNWRITTEN)).and_then(|image| {

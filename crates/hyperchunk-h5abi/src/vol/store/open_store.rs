@@ -165,7 +165,7 @@ pub(in crate::vol) fn create(
                 writer.hide(&hidden)?;
             }
             if processes.is_first() {
-                paths::publish_stub(&path)?;
+                paths::publish_placeholder(&path)?;
             }
             Ok(hidden)
         },
@@ -196,10 +196,10 @@ fn becomes_store(
     if !wanted || hopeless || asks_for_a_layout(slot, call.fcpl, below.fapl.id) {
         return Ok(false);
     }
-    if paths::live(slot, path).is_some() || paths::is_read(slot, path) {
+    if paths::open_for_writing(slot, path).is_some() || paths::is_read(slot, path) {
         refuse!("unable to truncate a file which is already open")
     }
-    if there.is_some() && !locks_are_off() && !paths::is_stub(path)? {
+    if there.is_some() && !locks_are_off() && !paths::is_placeholder(path)? {
         // Writers of one session may truncate it together.
         let is_other = |log: &&PendingLog| session.is_unknown() || log.header.session != session;
         if let Some(log) = waiting(path)?.iter().filter(is_other).find(|log| finish::has_committed_open(log))
@@ -303,7 +303,8 @@ pub(in crate::vol) fn open(
             // The group of blocks (virtual datasets over pieces of logs) is not part of the application's
             // data: read a copy of the file without it.
             let has_room = path.parent().is_some_and(may_write);
-            let copied = processes.all(|| Ok(paths::with_blocks(&path)?.filter(|_| has_room)), drop)?;
+            let copied =
+                processes.all(|| Ok(paths::contents_with_marker(&path)?.filter(|_| has_room)), drop)?;
             let store = Store::new(slot, path, options, None, call.name);
             match copied {
                 Some(image) => processes.begin(slot, below, store, call, Some(&image)).map(Some),
@@ -348,7 +349,7 @@ fn find(slot: &'static Slot, options: &Options, flags: c_uint, path: &Path) -> O
     if writable && !may_write(path) {
         return Ok(None);
     }
-    if let Some(store) = paths::live(slot, path) {
+    if let Some(store) = paths::open_for_writing(slot, path) {
         return Ok(Some(StoreState::Open(store)));
     }
     if let Some(epoch) = options.epoch {
@@ -360,7 +361,7 @@ fn find(slot: &'static Slot, options: &Options, flags: c_uint, path: &Path) -> O
     if may_write(&store_folder(path)) {
         finish::commit_flushed(path, options, writable)?;
     }
-    let waiting = if paths::is_stub(path)? { waiting(path)? } else { Vec::new() };
+    let waiting = if paths::is_placeholder(path)? { waiting(path)? } else { Vec::new() };
     // A commit of an empty file looks the same, but has no uncommitted logs.
     if !waiting.is_empty() {
         if waiting.iter().all(|log| log.ending == Ending::Finished) {
@@ -387,7 +388,7 @@ fn find(slot: &'static Slot, options: &Options, flags: c_uint, path: &Path) -> O
     }
     if !writable {
         // An ordinary file is read as such, unless it belongs to the folder of another store.
-        if paths::is_of_a_store(path) {
+        if paths::is_skeleton(path) {
             commit::check_file(path, "open")?;
         }
         return Ok(Some(StoreState::Read));

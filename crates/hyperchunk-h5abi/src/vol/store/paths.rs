@@ -1,5 +1,5 @@
-//! Tests whether a path is a store, the placeholder file before the first commit, and the stores that this
-//! process has open.
+//! Stores by path: whether a file is a store, its placeholder before the first commit, and the stores that
+//! this process has open.
 
 use super::super::slot::Slot;
 use super::Store;
@@ -29,7 +29,7 @@ fn table() -> &'static Mutex<Table> {
 
 /// Returns the store at a path that this process writes to. A store inherited through a fork belongs to the
 /// parent.
-pub(super) fn live(slot: &Slot, path: &Path) -> Option<Arc<Store>> {
+pub(super) fn open_for_writing(slot: &Slot, path: &Path) -> Option<Arc<Store>> {
     let table = table().lock().unwrap_or_else(PoisonError::into_inner);
     let store = table.get(&(slot.library.base(), path.to_owned()))?.upgrade()?;
     store.writer.as_ref().is_some_and(|writer| writer.is_of_this_process()).then_some(store)
@@ -61,7 +61,7 @@ pub(super) fn is_read(slot: &Slot, path: &Path) -> bool {
 }
 
 /// Removes a store that is being closed.
-pub(super) fn done_with(store: &Store) {
+pub(super) fn remove_writer(store: &Store) {
     let mut table = table().lock().unwrap_or_else(PoisonError::into_inner);
     table.remove(&(store.slot.library.base(), store.path.clone()));
 }
@@ -94,7 +94,7 @@ pub(in crate::vol) fn is_store_named(name: &CStr) -> bool {
 }
 
 /// Returns whether the file at a path is the skeleton of a store, judging by its stamp or its markers.
-pub(super) fn is_of_a_store(path: &Path) -> bool {
+pub(super) fn is_skeleton(path: &Path) -> bool {
     let mut options = OpenOptions::default();
     (options.ignore_stores, options.index) = (true, IndexOption::Never);
     // libhdf5 may have it open in this process.
@@ -109,11 +109,12 @@ pub(super) fn is_of_a_store(path: &Path) -> bool {
 /// go into the skeleton that both names share, and be lost with the next commit.
 pub(super) fn is_hard_link(path: &Path) -> bool {
     let several = fs::metadata(path).is_ok_and(|file| file.is_file() && file.nlink() > 1);
-    several && is_of_a_store(path)
+    several && is_skeleton(path)
 }
 
-/// Returns the contents of a store's file, if it has the group of blocks.
-pub(super) fn with_blocks(path: &Path) -> hyperchunk::Result<Option<Vec<u8>>> {
+/// Returns the contents of a store's file, if it has the group [`MARKER`], with the sources of virtual
+/// datasets by which plain HDF5 reads the logs.
+pub(super) fn contents_with_marker(path: &Path) -> hyperchunk::Result<Option<Vec<u8>>> {
     let mut options = OpenOptions::default();
     (options.ignore_stores, options.index) = (true, IndexOption::Never);
     // libhdf5 may have it open in this process.
@@ -130,37 +131,37 @@ pub(super) fn with_blocks(path: &Path) -> hyperchunk::Result<Option<Vec<u8>>> {
 }
 
 /// Returns the placeholder file at the path of a store before its first commit: an empty HDF5 file, identical
-/// from every writer, so that it can be recognised. (netCDF-C checks the first bytes of a file itself.)
-fn stub() -> hyperchunk::Result<&'static [u8]> {
-    static STUB: OnceLock<Vec<u8>> = OnceLock::new();
-    if let Some(stub) = STUB.get() {
-        return Ok(stub);
+/// from every writer, so that it can be recognised. It is HDF5 because netCDF-C checks a file's first bytes.
+fn placeholder() -> hyperchunk::Result<&'static [u8]> {
+    static PLACEHOLDER: OnceLock<Vec<u8>> = OnceLock::new();
+    if let Some(placeholder) = PLACEHOLDER.get() {
+        return Ok(placeholder);
     }
     let sink = Arc::new(MemorySink::default());
     let writer = Writer::create_in(Arc::clone(&sink) as Arc<dyn Sink>, None, &CreateOptions::default())?;
     writer.close()?;
-    Ok(STUB.get_or_init(|| sink.bytes()))
+    Ok(PLACEHOLDER.get_or_init(|| sink.bytes()))
 }
 
 /// Returns whether the file at a path is the placeholder.
-pub(super) fn is_stub(path: &Path) -> hyperchunk::Result<bool> {
-    let stub = stub()?;
-    let as_long = fs::metadata(path).is_ok_and(|file| file.len() == stub.len() as u64);
-    Ok(as_long && fs::read(path).is_ok_and(|bytes| bytes == stub))
+pub(super) fn is_placeholder(path: &Path) -> hyperchunk::Result<bool> {
+    let placeholder = placeholder()?;
+    let as_long = fs::metadata(path).is_ok_and(|file| file.len() == placeholder.len() as u64);
+    Ok(as_long && fs::read(path).is_ok_and(|bytes| bytes == placeholder))
 }
 
 /// Returns whether the store at a path waits for its first commit.
 pub(super) fn is_waiting(path: &Path) -> hyperchunk::Result<bool> {
     Ok(is_store(path)
-        && is_stub(path)?
+        && is_placeholder(path)?
         && !commit::waiting(path, Manifest::newest(path)?.as_deref())?.is_empty())
 }
 
 /// Replaces the file at a path by the placeholder, unless another process has done so already.
-pub(super) fn publish_stub(path: &Path) -> hyperchunk::Result<()> {
-    if is_stub(path)? {
+pub(super) fn publish_placeholder(path: &Path) -> hyperchunk::Result<()> {
+    if is_placeholder(path)? {
         return Ok(());
     }
     let _held = hold_alone(path)?;
-    hyperchunk::output::write_over_locked(path, stub().unwrap_or_default())
+    hyperchunk::output::write_over_locked(path, placeholder().unwrap_or_default())
 }

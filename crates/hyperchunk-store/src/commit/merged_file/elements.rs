@@ -20,11 +20,11 @@ const MAX_ELEMENTS: u64 = 1 << 22;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum MergeOutcome {
     /// No element-wise comparison is possible.
-    No,
+    NotComparable,
     /// Number of conflicting elements, and the index of the first.
     Conflicts(u64, Vec<u64>),
     /// There are no conflicts.
-    Yes,
+    Merged,
 }
 
 /// Elements of a dataset of the new file that is merged from several.
@@ -45,9 +45,9 @@ impl Merge {
         item: usize,
         node: usize,
     ) -> Result<MergeOutcome> {
-        let NodeKind::Native(now) = self.nodes[node].kind else { return Ok(MergeOutcome::No) };
+        let NodeKind::Native(now) = self.nodes[node].kind else { return Ok(MergeOutcome::NotComparable) };
         if !self.same_description(now, item)? {
-            return Ok(MergeOutcome::No);
+            return Ok(MergeOutcome::NotComparable);
         }
         let base = match base {
             Some(base)
@@ -58,7 +58,7 @@ impl Merge {
             }
             _ => None,
         };
-        let Some(theirs) = self.digests(item)? else { return Ok(MergeOutcome::No) };
+        let Some(theirs) = self.digests(item)? else { return Ok(MergeOutcome::NotComparable) };
         let before = match base {
             Some(base) => self.digests(base)?,
             None => Some(vec![self.unwritten(item)?; theirs.len()]),
@@ -67,12 +67,12 @@ impl Merge {
             Some(elements) => elements,
             None => match self.digests(now)? {
                 Some(digests) => Elements { digests, from: Vec::new() },
-                None => return Ok(MergeOutcome::No),
+                None => return Ok(MergeOutcome::NotComparable),
             },
         };
         let Some(before) = before.filter(|before| before.len() == elements.digests.len()) else {
             self.nodes[node].elements = Some(elements);
-            return Ok(MergeOutcome::No);
+            return Ok(MergeOutcome::NotComparable);
         };
         let (mut taken, mut conflicts, mut first) = (Vec::new(), 0, None);
         for (number, ((ours, theirs), before)) in
@@ -94,7 +94,7 @@ impl Merge {
         self.nodes[node].elements = Some(elements);
         Ok(match first {
             Some(first) => MergeOutcome::Conflicts(conflicts, coordinates(self.native(item)?.dims(), first)),
-            None => MergeOutcome::Yes,
+            None => MergeOutcome::Merged,
         })
     }
 

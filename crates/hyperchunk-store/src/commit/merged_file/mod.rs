@@ -84,7 +84,7 @@ impl fmt::Display for StructureConflict {
             Some(first) => write!(f, "writer {first}")?,
             None => f.write_str("an earlier epoch")?,
         }
-        write!(f, " and writer {}, whose version counts)", self.last)
+        write!(f, " and writer {}, whose version is visible)", self.last)
     }
 }
 
@@ -187,7 +187,7 @@ impl Merge {
         let root = |merge: &Self, input: usize| merge.packing.contents.roots[input];
         if let Some(current) = current {
             let root = root(&merge, current);
-            merge.object(Author { writer: None, deletes: false, in_place: false }, None, root, 0)?;
+            merge.merge_object(Author { writer: None, deletes: false, in_place: false }, None, root, 0)?;
         }
         for (change, (.., image)) in changes.iter().zip(&numbered) {
             merge.note_written(change, *image);
@@ -195,7 +195,7 @@ impl Merge {
         for (author, base, image) in numbered {
             let base = base.map(|base| root(&merge, base));
             let image = root(&merge, image);
-            merge.object(author, base, image, 0)?;
+            merge.merge_object(author, base, image, 0)?;
         }
         merge.settle_paths();
         Ok(merge)

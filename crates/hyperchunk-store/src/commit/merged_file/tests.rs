@@ -521,8 +521,8 @@ fn definitions_that_no_image_has_get_their_groups() {
     });
     let mut merge = Merge::new(None, &[change(A, None, &one)]).unwrap();
     for (id, path) in [(7, "/a/there"), (8, "/a/b/c/new"), (9, "/native")] {
-        merge.define(DatasetId([id; 16]), path.as_bytes(), B);
-        merge.define(DatasetId([id; 16]), path.as_bytes(), B);
+        merge.add_dataset(DatasetId([id; 16]), path.as_bytes(), B);
+        merge.add_dataset(DatasetId([id; 16]), path.as_bytes(), B);
     }
     let file = built(&mut merge);
     let ids: Vec<_> =

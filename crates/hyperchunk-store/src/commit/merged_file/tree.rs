@@ -37,7 +37,7 @@ pub(super) struct Node {
     by: Option<WriterId>,
 }
 
-/// Kind of an object; objects that are copied have their number in the list of all objects.
+/// Kind of an object; for objects that are copied, their index in `packing.contents.items`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NodeKind {
     Group,
@@ -162,8 +162,8 @@ impl Merge {
         })
     }
 
-    /// Returns whether two datasets with different ids are the same: with equal definitions, under
-    /// one name, and at least one of them created without that name.
+    /// Returns whether two datasets with different ids can be the same: their definitions are equal
+    /// apart from the path, and at least one was created without a name.
     fn is_same_dataset(&self, one: DatasetId, other: DatasetId) -> bool {
         let (first, second) = (self.identities.get(&one), self.identities.get(&other));
         first.zip(second).is_some_and(|(first, second)| {
@@ -172,7 +172,7 @@ impl Merge {
     }
 
     /// Merges an author's version of an object into `node` of the new file.
-    pub(super) fn object(
+    pub(super) fn merge_object(
         &mut self,
         author: Author,
         base: Option<usize>,
@@ -188,10 +188,10 @@ impl Merge {
             if !lineage.visit(item) {
                 continue;
             }
-            self.contents(author, base, item, node)?;
-            self.attributes(author, base, item, node)?;
+            self.merge_contents(author, base, item, node)?;
+            self.merge_attributes(author, base, item, node)?;
             if self.nodes[node].kind == NodeKind::Group {
-                let below = self.links(author, &mut lineage, (base, item, node))?;
+                let below = self.merge_links(author, &mut lineage, (base, item, node))?;
                 open.extend(below.into_iter().rev());
             }
         }
@@ -220,7 +220,7 @@ impl Merge {
     }
 
     /// Merges the content of a dataset or committed datatype, and its comment.
-    fn contents(
+    fn merge_contents(
         &mut self,
         Author { writer, deletes, .. }: Author,
         base: Option<usize>,
@@ -249,7 +249,7 @@ impl Merge {
                 let by = self.nodes[node].by;
                 if base.is_none() || by.is_some() {
                     match self.merge_elements(base, item, node)? {
-                        MergeOutcome::Yes => {
+                        MergeOutcome::Merged => {
                             self.nodes[node].by = writer;
                             return Ok(());
                         }
@@ -263,7 +263,7 @@ impl Merge {
                             self.nodes[node].by = writer;
                             return Ok(());
                         }
-                        MergeOutcome::No => {}
+                        MergeOutcome::NotComparable => {}
                     }
                     self.add_conflict(node, None, None, "two datasets with different contents", (by, writer));
                     self.nodes[node].elements = None;
@@ -282,7 +282,7 @@ impl Merge {
         Ok(())
     }
 
-    fn attributes(
+    fn merge_attributes(
         &mut self,
         Author { writer, deletes, .. }: Author,
         base: Option<usize>,
@@ -342,7 +342,7 @@ impl Merge {
                 continue;
             }
             let by = current.by;
-            // A later epoch takes precedence over an earlier one.
+            // Without `by`, the present value is from an earlier epoch: no conflict.
             if by.is_some() {
                 let name = new.attribute.name.clone();
                 self.add_conflict(node, Some(&name), None, "different values", (by, writer));
@@ -361,7 +361,7 @@ impl Merge {
     }
 
     /// Merges a group's links; returns the objects to visit next.
-    fn links(
+    fn merge_links(
         &mut self,
         author: Author,
         lineage: &mut Lineage,
@@ -412,11 +412,11 @@ impl Merge {
             let Some(to) = found else {
                 if old.is_none_or(|old| old.target != link.target) {
                     let target = Target::Elsewhere(link.target.clone());
-                    // Additions replace no object.
+                    // An image that only adds (`deletes` is false) replaces no object.
                     let is_object = old.is_some_and(|old| matches!(old.target, LinkTarget::Hard(_)));
                     let replaces = old.is_some() && (deletes || !is_object);
                     let by = self.replaced_by(node, now, writer, input, replaces);
-                    self.put(writer, node, &link.name, now, target, (replaces, by));
+                    self.set_link(writer, node, &link.name, now, target, (replaces, by));
                 }
                 continue;
             };
@@ -457,7 +457,8 @@ impl Merge {
                     }
                     let target = match own {
                         Some(own) => {
-                            // Additions are visited under the name that they have in the base.
+                            // In an image that only adds, an object is visited under the name that it
+                            // has in the base.
                             if deletes {
                                 next.push((was, to, own));
                             }
@@ -474,11 +475,11 @@ impl Merge {
                             self.nodes.len() - 1
                         }
                     };
-                    // Additions replace nothing: two kinds of objects under one name are a
-                    // conflict.
+                    // An image that only adds replaces nothing: two kinds of objects under one name are
+                    // a conflict.
                     let replaces = old.is_some() && deletes;
                     let by = self.replaced_by(node, now, writer, input, replaces);
-                    self.put(writer, node, &link.name, now, Target::Node(target), (replaces, by));
+                    self.set_link(writer, node, &link.name, now, Target::Node(target), (replaces, by));
                 }
             }
         }
@@ -555,7 +556,7 @@ impl Merge {
 
     /// Sets a link. `is_known` is true if the writer knew of the existing one, and `changed_by` is
     /// the writer whose changes are lost with it.
-    fn put(
+    fn set_link(
         &mut self,
         writer: Option<WriterId>,
         node: usize,
@@ -585,7 +586,7 @@ impl Merge {
     }
 
     /// Adds a dataset of the store that no image contains, with the groups on its path.
-    pub fn define(&mut self, id: DatasetId, path: &[u8], writer: WriterId) {
+    pub fn add_dataset(&mut self, id: DatasetId, path: &[u8], writer: WriterId) {
         let mut node = 0;
         let mut names = path.split(|byte| *byte == b'/').filter(|name| !name.is_empty()).peekable();
         while let Some(name) = names.next() {
@@ -609,7 +610,7 @@ impl Merge {
                     let tracked = self.nodes[node].tracked && !last;
                     self.nodes.push(Node::new(path, kind, tracked, Some(writer)));
                     let made = self.nodes.len() - 1;
-                    self.put(Some(writer), node, &name, now, Target::Node(made), (false, None));
+                    self.set_link(Some(writer), node, &name, now, Target::Node(made), (false, None));
                     made
                 }
             };
@@ -618,9 +619,9 @@ impl Merge {
 
     /// Keeps a dataset of the store that a writer wrote elements to and another deleted; records a
     /// conflict that names both.
-    pub fn keep(&mut self, id: DatasetId, path: &[u8], writer: WriterId) {
+    pub fn keep_written(&mut self, id: DatasetId, path: &[u8], writer: WriterId) {
         let first = self.deleter(path);
-        self.define(id, path, writer);
+        self.add_dataset(id, path, writer);
         let what = Cow::Borrowed(DELETED_AND_CHANGED);
         self.conflicts.push(StructureConflict {
             path: path.to_vec(),

@@ -171,7 +171,7 @@ fn analyze_dataset(path: Vec<u8>, dataset: &Dataset, add: &(dyn Fn(u64) + Sync))
             };
             let inside = |place: &Vec<u64>| place.iter().zip(&counts).all(|(at, count)| at < count);
             let mut places: Vec<u64> =
-                dataset.touched()?.iter().filter(|place| inside(place)).map(number).collect();
+                dataset.written_chunks()?.iter().filter(|place| inside(place)).map(number).collect();
             places.sort_unstable();
             places.dedup();
             places

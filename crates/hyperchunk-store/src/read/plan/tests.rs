@@ -536,7 +536,7 @@ fn manifests_that_lie_cost_little() {
         let Ok(count) = selection.count(dataset.dims()) else { continue };
         let mut values = vec![0; usize::try_from(count * dataset.datatype().size).unwrap()];
         drop(dataset.read(&selection, &mut values));
-        drop(dataset.touched());
+        drop(dataset.written_chunks());
     }
 }
 

@@ -125,7 +125,7 @@ impl Location {
     /// Resolves a name relative to this object; never into another bucket or server.
     pub(super) fn sibling(&self, name: &str) -> Result<Self> {
         let refuse = |why: &str| {
-            Err(Error::invalid(format!("cannot open the file `{name}` that it names: it is {why}"))
+            Err(Error::invalid(format!("cannot open the file `{name}`, which the file names: it is {why}"))
                 .file(self.shown()))
         };
         let drive = name.as_bytes().get(1) == Some(&b':');
@@ -224,7 +224,7 @@ mod tests {
                 ("../g.h5", "s3://b/g.h5"),
                 (
                     "../../g.h5",
-                    "error: cannot open the file `../../g.h5` that it names: it is outside the bucket",
+                    "error: cannot open the file `../../g.h5`, which the file names: it is outside the bucket",
                 ),
                 ("/etc/passwd", "error"),
                 ("C:\\x.h5", "error"),

@@ -65,7 +65,7 @@ impl LocalJournal {
     /// Io if the file's folder cannot be opened.
     pub(super) fn new(file: &Path, edited: Metadata, sync: Sync) -> Result<Self> {
         let path = redo_path(file);
-        let (folder, name) = Folder::of(&path).map_err(|error| cannot("create", &path, &error))?;
+        let (folder, name) = Folder::open_parent(&path).map_err(|error| cannot("create", &path, &error))?;
         let buffer = Some(Vec::new());
         Ok(Self { path, folder, name, edited, sync, open: None, buffer, buffer_bytes: BUFFER_BYTES })
     }
@@ -293,7 +293,7 @@ pub(crate) fn settle_to_replace(file: &Path) -> Result<()> {
         return Ok(());
     }
     let refused = |error: io::Error| cannot("read", &path, &error);
-    let (folder, name) = Folder::of(&path).map_err(refused)?;
+    let (folder, name) = Folder::open_parent(&path).map_err(refused)?;
     // A journal is a regular file.
     let Ok(journal) = folder.open_to_read(&name) else { return Ok(()) };
     let metadata = journal.metadata().map_err(refused)?;
@@ -341,7 +341,7 @@ pub(crate) fn read_to_salvage(file: &Path) -> Result<Option<WaitingCommit>> {
 
 fn read_waiting(target: &Path, path: &Path) -> Result<Option<WaitingCommit>> {
     let refused = |error: io::Error| cannot("read", path, &error);
-    let (folder, name) = Folder::of(path).map_err(refused)?;
+    let (folder, name) = Folder::open_parent(path).map_err(refused)?;
     let journal = folder.open_to_read(&name).map_err(refused)?;
     let metadata = journal.metadata().map_err(refused)?;
     let is_edited = matches!(journal.try_lock(), Err(std::fs::TryLockError::WouldBlock));
@@ -380,7 +380,7 @@ fn attempt_unnamed(file: &Path, edits: bool) -> Result<Settled> {
     // In the usual case, without a journal, two system calls suffice.
     let Ok(metadata) = path.symlink_metadata() else { return Ok(Settled::Nothing) };
     let refused = |error: io::Error| cannot("read", &path, &error);
-    let (folder, name) = Folder::of(&path).map_err(refused)?;
+    let (folder, name) = Folder::open_parent(&path).map_err(refused)?;
     let made_by = |metadata: &Metadata| {
         check_made_by(&folder, target, &path, metadata)?;
         Trust::for_writer(target).check_mode(&path, metadata)

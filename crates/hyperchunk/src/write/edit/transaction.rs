@@ -101,7 +101,7 @@ impl Writer {
             // Later calls must not commit the changes.
             self.0.gate.refuse();
             // A journal that is complete on disk in spite of an error must be deleted.
-            self.0.left.store(self.0.sink.discard().is_err(), Ordering::Release);
+            self.0.discard_failed.store(self.0.sink.discard().is_err(), Ordering::Release);
             self.0.sink.release();
         }
         undone.map_err(|error| self.0.named(error))?;

@@ -1,12 +1,13 @@
 //! Opening of files whose resolved path was checked. A path that `canonicalize` returned has no symbolic
-//! links; the file is opened only if this is still true, and is then the file at the path that was checked.
+//! links. On Unix, the file is opened only if this is still true, and is then the file at the path that was
+//! checked; elsewhere nothing is checked.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::path::Path;
 
-/// Returns whether an error means that a part of a path is a symbolic link.
+/// Returns whether an error may mean that a part of a path became a symbolic link.
 #[cfg(unix)]
 pub(crate) fn is_link(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ELOOP | libc::ENOTDIR))
@@ -212,7 +213,8 @@ mod tests {
     use std::path::PathBuf;
 
     fn scratch(name: &str) -> PathBuf {
-        let folder = std::env::temp_dir().join(format!("hyperchunk-unlinked-{name}-{}", std::process::id()));
+        let folder =
+            std::env::temp_dir().join(format!("hyperchunk-without-symlinks-{name}-{}", std::process::id()));
         drop(std::fs::remove_dir_all(&folder));
         std::fs::create_dir_all(&folder).unwrap();
         folder.canonicalize().unwrap()
