@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hyperchunk import dtypes
 from hyperchunk._printable import printable
 from hyperchunk.exceptions import CorruptError, UnsupportedError
 from hyperchunk.frames import attributes
@@ -166,13 +167,34 @@ def read(found: HLObject) -> Any:
 
 
 def _scalar(found: Dataset, kind: str) -> Any:
+    if kind == "null":
+        return None
     if kind in ("string", "numeric-scalar") or found.shape == ():
         value = found[()]
         return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else value
     if kind == "string-array":
         return _texts(np.asarray(found[()]))
     if kind == "rec-array":
-        return found[()]
+        return _records(np.asarray(found[()]))
+    return found
+
+
+def _records(stored: Array) -> Array:
+    """Returns records with their texts as `str`, except those of variable length in ASCII: anndata's rule."""
+    columns: dict[str, Array] = {}
+    for name in stored.dtype.names or ():
+        column = stored[name]
+        text = dtypes.check_string_dtype(column.dtype)
+        if column.dtype.kind == "S":
+            column = _texts(column).astype(f"U{max(column.dtype.itemsize, 1)}")
+        elif text is not None and text.encoding == "utf-8":
+            column = _texts(column)
+        columns[name] = column
+    # The shape of a cell is a part of the column's shape.
+    depth = stored.ndim
+    found = np.empty(stored.shape, [(name, made.dtype, made.shape[depth:]) for name, made in columns.items()])
+    for name, made in columns.items():
+        found[name] = made
     return found
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from hyperchunk._printable import printable
 from hyperchunk.exceptions import InvalidError
-from hyperchunk.frames.model import Source, Values
+from hyperchunk.frames.model import Field, Source, Values
 from hyperchunk.typing import Array
 
 #: Maximum length of a condition, and maximum number of its parts.
@@ -27,7 +27,8 @@ _COMPARISONS: dict[type, tuple[str, Callable[[Any, Any], Any]]] = {
     ast.GtE: (">=", operator.ge),
 }
 _MIRRORED = {ast.Lt: ast.Gt, ast.LtE: ast.GtE, ast.Gt: ast.Lt, ast.GtE: ast.LtE}
-_TIMES = ("Timestamp", "Timedelta", "datetime64", "timedelta64", "to_datetime", "to_timedelta")
+_TIMES = ("Timestamp", "datetime64", "to_datetime")
+_DURATIONS = ("Timedelta", "timedelta64", "to_timedelta")
 
 
 @dataclass(frozen=True)
@@ -54,12 +55,28 @@ class Not:
     part: Any
 
 
+@dataclass(frozen=True)
+class Labels:
+    """A choice of columns, which is true for all rows: `columns == ["a", "b"]`."""
+
+    is_wanted: bool
+    labels: tuple[Any, ...]
+
+    def keeps(self, field: Field) -> bool:
+        """Returns whether a column is chosen."""
+        found = any(label == field.label or label == field.name for label in self.labels)
+        return found is self.is_wanted
+
+
 class Condition:
     """A condition, bound to the columns of a source."""
 
-    def __init__(self, text: str, tree: Any, columns: list[int]) -> None:
+    def __init__(self, text: str, tree: Any, columns: list[int], chosen: Sequence[Labels] = ()) -> None:
         self.text = text
         self._tree = tree
+        self._chosen = tuple(chosen)
+        #: False if it only chooses columns.
+        self.has_rows = not isinstance(tree, Labels)
         #: Numbers of the columns that it needs.
         self.columns = columns
 
@@ -75,8 +92,11 @@ class Condition:
             raise TypeError("a condition is a text, or a list of texts that must all hold")
         parser = _Parser(source)
         parts = [parser.parse(text) for text in given]
-        tree = parts[0] if len(parts) == 1 else Both(True, tuple(parts))
-        return Condition(" & ".join(given), tree, sorted(parser.columns))
+        return Condition(" & ".join(given), _joined(True, parts), sorted(parser.columns), parser.chosen)
+
+    def keeps(self, field: Field) -> bool:
+        """Returns whether a column is one of the chosen ones; the index always is."""
+        return field.is_index or all(choice.keeps(field) for choice in self._chosen)
 
     def mask(self, source: Source, start: int, stop: int) -> Array:
         """Returns for each row of a range whether the condition is true."""
@@ -88,6 +108,7 @@ class _Parser:
     def __init__(self, source: Source) -> None:
         self.source = source
         self.columns: set[int] = set()
+        self.chosen: list[Labels] = []
         self.parts = 0
         self.names: dict[str, int] = {}
         for number, field in enumerate(source.fields):
@@ -104,25 +125,42 @@ class _Parser:
             tree = ast.parse(_as_python(text), mode="eval").body
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             raise self.error("expected comparisons joined by & and |") from None
-        return self.condition(tree)
+        return self.condition(tree, True)
 
     def error(self, reason: str) -> InvalidError:
         return InvalidError(f"cannot parse the condition {printable(repr(self.text[:200]))}: {reason}")
 
-    def condition(self, node: ast.expr) -> Any:
+    def condition(self, node: ast.expr, is_outer: bool = False) -> Any:
+        """Returns the tree of a condition. Columns can be chosen if `is_outer`: outside of `or` and `not`."""
         self.parts += 1
         if self.parts > _MAX_PARTS:
             raise self.error(f"more than {_MAX_PARTS} parts")
         match node:
             case ast.BoolOp(op=joined, values=values):
-                return Both(isinstance(joined, ast.And), tuple(self.condition(value) for value in values))
+                is_and = isinstance(joined, ast.And)
+                return _joined(is_and, [self.condition(value, is_outer and is_and) for value in values])
             case ast.UnaryOp(op=ast.Not(), operand=operand):
                 return Not(self.condition(operand))
+            case ast.Compare(left=ast.Name(id="columns"), ops=[operation], comparators=[value]) if self.has_labels:
+                return self.labels(operation, value, is_outer)
             case ast.Compare(left=left, ops=ops, comparators=comparators):
                 return self.comparison([left, *comparators], list(ops))
             case ast.Name():
                 return Test(self.column(node), ast.Eq, True)
         raise self.error("expected a comparison such as index > 5 or name == 'x'")
+
+    @property
+    def has_labels(self) -> bool:
+        """True if `columns` means the labels of the columns: no column has that name, and it is no series."""
+        return "columns" not in self.names and not self.source.is_series
+
+    def labels(self, operation: ast.cmpop, value: ast.expr, is_outer: bool) -> Labels:
+        if not is_outer or not isinstance(operation, ast.Eq | ast.NotEq | ast.In | ast.NotIn):
+            raise self.error("columns can only be chosen by ==, != or in, joined by & with other conditions")
+        found = self.value(value)
+        labels = tuple(found) if isinstance(found, list) else (found,)
+        self.chosen.append(Labels(isinstance(operation, ast.Eq | ast.In), labels))
+        return self.chosen[-1]
 
     def comparison(self, operands: list[ast.expr], ops: list[ast.cmpop]) -> Any:
         tests = []
@@ -167,12 +205,41 @@ class _Parser:
                 return -value
             case ast.List(elts=values) | ast.Tuple(elts=values) | ast.Set(elts=values):
                 return [self.value(value) for value in values]
-            case ast.Call(func=function, args=[argument, *_], keywords=[]) if _name(function) in _TIMES:
-                return self.value(argument)
+            case ast.Call(func=function, args=[_, *_], keywords=[]):
+                return self.time(_name(function), [self.value(argument) for argument in node.args])
             case ast.Name(id=name):
                 # A bare word is a text for pandas.
                 return name
         raise self.error("expected a number, a text, a time or a list of them")
+
+    def time(self, function: str, arguments: list[Any]) -> str:
+        """Returns the text of a time or duration that a call makes."""
+        numbers = [value for value in arguments if isinstance(value, int) and not isinstance(value, bool)]
+        match function, arguments:
+            case ("datetime" | "date" | "Timestamp", [_, _, _, *_]) if len(numbers) == len(arguments):
+                try:
+                    return datetime.datetime(*arguments).isoformat(" ")
+                except (ValueError, TypeError, OverflowError):
+                    raise self.error("expected a valid date") from None
+            case "Timestamp" | "to_datetime", [int()] if numbers:
+                # As in pandas: nanoseconds since 1970.
+                if abs(numbers[0]) < 1 << 63:
+                    return str(np.datetime64(numbers[0], "ns"))
+            case name, [str(text), *_] if name in _TIMES or name in _DURATIONS:
+                return text
+            case name, [int() | float() as number] if name in _DURATIONS:
+                return f"{number} ns"
+            case name, [int() | float() as number, str(unit)] if name in _DURATIONS:
+                return f"{number} {unit}"
+        raise self.error("expected a number, a text, a time or a list of them")
+
+
+def _joined(is_and: bool, parts: list[Any]) -> Any:
+    """Returns the conjunction or disjunction of conditions, without those that only choose columns."""
+    rows = [part for part in parts if not isinstance(part, Labels)]
+    if not rows:
+        return parts[0]
+    return rows[0] if len(rows) == 1 else Both(is_and, tuple(rows))
 
 
 def _name(function: ast.expr) -> str:

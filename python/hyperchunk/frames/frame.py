@@ -212,7 +212,9 @@ class Frame(Table):
     def where(self, condition: str | Sequence[str]) -> Frame:
         """Returns the rows for which a condition is true: see :func:`hyperchunk.frames.read`."""
         self._need_all_rows("where()")
-        return self._replaced(condition=Condition.parse(condition, self._source))
+        found = Condition.parse(condition, self._source)
+        kept = [number for number in self._fields if found.keeps(self._source.fields[number])]
+        return self._replaced(condition=found if found.has_rows else None, fields=kept)
 
     def _need_all_rows(self, function: str) -> None:
         if self._condition is not None:

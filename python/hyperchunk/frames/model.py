@@ -83,6 +83,8 @@ class Axis:
     is_multi: bool = False
     #: Number of labels at the start that pandas has made levels of the index.
     skip: int = 0
+    #: Offset between labels that are times.
+    freq: Any = None
 
 
 @contextmanager

@@ -167,6 +167,7 @@ class FixedFrame(_Fixed):
             tuple(values),
             tuple(level.name for level in columns),
             attributes.text(group, "axis0_variety") == "multi",
+            freq=columns[0].freq if len(columns) == 1 else None,
         )
         locations: dict[Any, tuple[Stored, int]] = {}
         count = attributes.pytables(group, "nblocks", None)
@@ -249,7 +250,11 @@ class TableSource(Source):
                 f"({attributes.where(self.group)})"
             )
         self.index_column = str(index_columns[0][1])
-        members = [name for name in self.table.dtype.names or () if name != self.index_column]
+        # An index of dates is of HDF5's class of times, and the table then has no NumPy dtype.
+        description = self.table._data.datatype.description
+        stored_names = [part[0] for part in description[2]] if description[0] == "compound" else []
+        members = [name.decode("utf-8", "surrogateescape") for name in stored_names]
+        members = [name for name in members if name != self.index_column]
         stored: list[tuple[Any, tuple[str, int]]] = []
         for name in attributes.pytables(self.group, "values_cols", members):
             labels = attributes.pytables(self.table, f"{name}_kind", [name])
@@ -331,6 +336,9 @@ class TableSource(Source):
             return Values(stored.astype("i8"), "period", freq=self.period)
         if kind == "bool" or is_bits(self.table, name):
             return Values(stored.astype(bool))
+        if kind == "date":
+            # As in pandas: ordinals.
+            return Values(stored)
         missing = attributes.pytables(self.table, f"{name}_nan_rep", "nan") or None
         return index_values(stored, kind, self.coding, missing, info.get("tz"))
 

@@ -68,9 +68,9 @@ def read_frame(
     made = Frame.of(source, half)
     if rows is not None:
         made = made[to_slice(rows, made.num_rows)]
-    if where is not None:
-        made = made.where(where)
-    return made if columns is None else made.select_with_index(columns)
+    if columns is not None:
+        made = made.select_with_index(columns)
+    return made if where is None else made.where(where)
 
 
 def find_source(found: HLObject, kind: str) -> Source | None:

@@ -69,6 +69,8 @@ def axis_index(axis: Axis) -> pd.Index:
     """Returns the names of all columns as pandas' index."""
     if axis.is_multi:
         return _multi_index(list(axis.levels), list(axis.names))
+    if axis.freq is not None:
+        return make_index([(Field("", axis.names[0], True, axis.freq), axis.levels[0])], True, True)
     found = _index(axis.levels[0])[axis.skip :]
     return found.rename(axis.names[0])
 

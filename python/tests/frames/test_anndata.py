@@ -167,3 +167,23 @@ def test_random_frames(tmp_path: Path, seed: int, rows: int, kinds: list[int]) -
         assert in_polars[name].to_list() == wanted
         quoted = duckdb.sql(f'select "{name}" from frame').fetchall()
         assert [row[0] for row in quoted] == wanted
+
+
+def test_null_and_records(tmp_path: Path) -> None:
+    """As anndata reads them: None, and the texts of scanpy's `rank_genes_groups` as `str`."""
+    path = tmp_path / "a.h5ad"
+    with h5py.File(path, "w") as file:
+        uns = file.create_group("uns")
+        uns.attrs["encoding-type"] = "dict"
+        uns["none"] = h5py.Empty("f4")
+        uns["none"].attrs["encoding-type"] = "null"
+        dtype = [("names", h5py.string_dtype()), ("b", "f8"), ("s", "S3"), ("m", "i2", (2,))]
+        uns["groups"] = np.array([("g1", 2.0, b"abc", [1, 2]), ("gü", 3.0, b"d", [3, 4])], dtype)
+        uns["groups"].attrs["encoding-type"] = "rec-array"
+    with hyperchunk.open(path) as file:
+        found = hyperchunk.frames.read(file["uns"])
+    assert found["none"] is None
+    assert found["groups"].dtype == np.dtype([("names", "O"), ("b", "f8"), ("s", "U3"), ("m", "i2", (2,))])
+    assert found["groups"].tolist()[0][:3] == ("g1", 2.0, "abc")
+    assert found["groups"]["names"].tolist() == ["g1", "gü"]
+    assert found["groups"]["m"].tolist() == [[1, 2], [3, 4]]

@@ -197,6 +197,33 @@ def test_conditions(table: Path, where: str) -> None:
     assert frame.to_pyarrow().num_rows == len(expected)
 
 
+@pytest.mark.parametrize(
+    "where",
+    [
+        *("columns=['price']", "columns == ['name', 'price']", "columns='kind'", "columns != ['price', 'none']"),
+        *("columns=['price'] & index > '2020-01-10'", "(volume == 5) & (columns=['price'])", "columns=[]"),
+        *(
+            "index >= datetime.datetime(2020, 1, 10)",
+            "index < datetime.datetime(2020, 1, 10, 5)",
+            "at > datetime.date(2020,1,2)",
+        ),
+        *("index > Timestamp(2020, 1, 10)", "index > Timestamp(1578614400000000000)", "columns=['price', 'volume']"),
+    ],
+)
+def test_conditions_of_labels_and_dates(table: Path, where: str) -> None:
+    expected = pd.read_hdf(table, "prices", where=where)
+    found = hyperchunk.frames.read(hyperchunk.open(table)["prices"], where=where)
+    pd.testing.assert_frame_equal(found.to_pandas(), expected, check_freq=False)
+    assert found.num_rows == len(expected)
+
+
+def test_choice_of_columns_beside_columns(table: Path) -> None:
+    group, where = hyperchunk.open(table)["prices"], ["columns=['price', 'kind']", "volume > 50"]
+    expected = pd.read_hdf(table, "prices", where=where, columns=["price", "volume"])
+    found = hyperchunk.frames.read(group, where=where, columns=["price", "volume"]).to_pandas()
+    pd.testing.assert_frame_equal(found, expected, check_freq=False)
+
+
 def test_conditions_on_any_column(table: Path) -> None:
     """pandas only has conditions on data columns."""
     group, whole = hyperchunk.open(table)["prices"], pd.read_hdf(table, "prices")
@@ -216,6 +243,11 @@ def test_conditions_on_any_column(table: Path) -> None:
         ("price > 'text'", "cannot compare"),
         ("index > 'no time'", "as a time"),
         ("price > [1, 2]", "a list"),
+        ("columns > 'price'", "columns can only be chosen"),
+        ("columns=['price'] | volume > 5", "columns can only be chosen"),
+        ("~(columns=['price'])", "columns can only be chosen"),
+        ("index > datetime.datetime(2020, 13, 1)", "a valid date"),
+        ("index > datetime.datetime(2020)", "expected a number"),
         ("(" * 5000 + "price > 1" + ")" * 5000, "expected comparisons"),
         ("price > 1" + " & price > 1" * 3000, "more than"),
     ],
@@ -395,9 +427,34 @@ def test_numbers_as_times_in_conditions(tmp_path: Path, where: str) -> None:
             assert len(hyperchunk.frames.read(file["k"], where=where).to_pandas()) == wanted
 
 
-def test_a_type_without_an_equivalent_is_no_damage(tmp_path: Path) -> None:
+@pytest.mark.parametrize("layout", ["fixed", "table"])
+def test_index_of_dates(tmp_path: Path, layout: str) -> None:
     """PyTables stores an index of dates in HDF5's class of times, which NumPy has no type for."""
+    frame = pd.DataFrame({"v": [1, 2], "t": ["a", "b"]}, index=[datetime.date(2000, 1, 1), datetime.date(1969, 1, 2)])
+    expected = store(tmp_path / "a.h5", frame, format=layout)
+    with hyperchunk.open(tmp_path / "a.h5") as file:
+        check_equal(file["k"].table().to_pandas(), expected)
+        found = hyperchunk.frames.read(file["k"], columns=["v"], rows=(1, 2))
+        check_equal(found.to_pandas(), expected[["v"]].iloc[1:])
+
+
+def test_a_type_without_an_equivalent_is_no_damage(tmp_path: Path) -> None:
     frame = pd.DataFrame({"v": [1, 2]}, index=[datetime.date(2000, 1, 1), datetime.date(2000, 1, 2)])
     frame.to_hdf(tmp_path / "a.h5", key="k", format="table")
     with hyperchunk.open(tmp_path / "a.h5") as file, pytest.raises(UnsupportedError, match="the class time"):
-        file["k"].table()
+        file["k/table"][()]
+
+
+@pytest.mark.parametrize("layout", ["fixed", "table"])
+@pytest.mark.parametrize("zone", [None, "Europe/Berlin"])
+def test_columns_that_are_regular_times(tmp_path: Path, layout: str, zone: str | None) -> None:
+    labels = pd.date_range("2000-01-01", periods=2, freq="D", tz=zone, name="when")
+    made = pd.DataFrame(np.eye(2), columns=labels)
+    try:
+        expected = store(tmp_path / "a.h5", made, format=layout)
+    except (ValueError, TypeError, NotImplementedError) as error:
+        pytest.skip(f"pandas cannot store it: {error}")
+    found = hyperchunk.frames.read(hyperchunk.open(tmp_path / "a.h5")["k"]).to_pandas()
+    pd.testing.assert_frame_equal(found, expected, check_freq=True)
+    if layout == "fixed":
+        assert found.columns.freq == expected.columns.freq
