@@ -18,7 +18,7 @@ class Selector:
         """Selects by an index; returns the selection."""
         from hyperchunk.h5py._hl.selections import FancySelection, SimpleSelection
 
-        shape = self.spaceobj.shape
+        shape = self.spaceobj._need()
         found = select(shape, args)
         self.spaceobj._selected = found.native.description(list(shape))
         made = (SimpleSelection if found.simple else FancySelection)(shape, self.spaceobj)

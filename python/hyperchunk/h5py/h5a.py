@@ -60,9 +60,10 @@ class AttrID(ObjectID):
         return self._name
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        """Extent."""
-        return tuple(self._stored[1] or ())
+    def shape(self) -> tuple[int, ...] | None:
+        """Extent; None for a null dataspace."""
+        found = self._stored[1]
+        return None if found is None else tuple(found)
 
     @property
     def dtype(self) -> Any:

@@ -46,15 +46,21 @@ class DatasetID(LocationID):
     #: Settings for libhdf5's chunk cache that the program passed.
     _cache: tuple[int, int, float] | None = None
 
-    @property
-    def dtype(self) -> Any:
-        """NumPy dtype."""
-        return self._hc.dtype
+    #: The dtype, once a program has asked for it.
+    _dtype: Any = None
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        """Extent."""
-        return tuple(self._hc.shape or ())
+    def dtype(self) -> Any:
+        """NumPy dtype; of a closed file too if a program has asked for it before."""
+        if self._dtype is None or self.valid:
+            self._dtype = self._hc.dtype
+        return self._dtype
+
+    @property
+    def shape(self) -> tuple[int, ...] | None:
+        """Extent; None for a null dataspace."""
+        found = self._hc.shape
+        return None if found is None else tuple(found)
 
     @property
     def rank(self) -> int:
@@ -151,7 +157,7 @@ class DatasetID(LocationID):
 
     def extend(self, shape: tuple[int, ...]) -> None:
         """Enlarges the extent to at least `shape`."""
-        now = self.shape
+        now = self.shape or ()
         self._hc.resize(tuple(max(pair) for pair in zip(now, shape, strict=True)))
 
     def set_extent(self, shape: tuple[int, ...]) -> None:
@@ -170,7 +176,7 @@ class DatasetID(LocationID):
         hc = self._hc
         chosen = self._file_space(fspace)
         count, target = chosen.get_select_npoints(), chosen if mspace is h5s.ALL else mspace
-        memory, arr = plain_memory(mtype, arr, target.shape)
+        memory, arr = plain_memory(mtype, arr, target._need())
         if memory is not None:
             raw = np.zeros(count, f"V{memory[1]}")
             if count:
@@ -190,7 +196,7 @@ class DatasetID(LocationID):
         out = hc._out
         chosen = self._file_space(fspace)
         source = chosen if mspace is h5s.ALL else mspace
-        memory, buffer = plain_memory(mtype, np.ascontiguousarray(arr), source.shape)
+        memory, buffer = plain_memory(mtype, np.ascontiguousarray(arr), source._need())
         given = _gather(buffer, source)
         if memory is None:
             made = elements.ready(hc._writing.writer, out.datatype.description, given)
@@ -312,7 +318,7 @@ def open(loc: Any, name: bytes, dapl: object = None) -> DatasetID:
 
     found = h5o.open(loc, name)
     if not isinstance(found, DatasetID):
-        raise UnsupportedError(f"Unable to open dataset ({name!r} is not a dataset)")
+        raise also(UnsupportedError(f"Unable to open dataset ({name!r} is not a dataset)"), KeyError)
     return found
 
 

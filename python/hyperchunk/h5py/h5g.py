@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+from hyperchunk.exceptions import HyperchunkError, InvalidError, ObjectNotFoundError, also
 from hyperchunk.h5py import h5l
 from hyperchunk.h5py._objects import LocationID, missing
 
 UNKNOWN, GROUP, DATASET, TYPE, LINK = -1, 0, 1, 2, 3
+# HDF5's type of a link that is neither hard nor soft.
+_OTHER_LINK = 4
 LINK_ERROR, LINK_HARD, LINK_SOFT = -1, 0, 1
 CRT_ORDER_TRACKED = 1
 
@@ -99,8 +102,11 @@ class GroupID(LocationID):
         return len(self._hc)
 
 
-def create(loc: Any, name: bytes | None, lcpl: object = None, gcpl: Any = None) -> GroupID:
-    """Creates a group, anonymous without a name."""
+def create(loc: Any, name: bytes | None, lcpl: Any = None, gcpl: Any = None) -> GroupID:
+    """Creates a group, anonymous without a name. Creates missing groups of its path only if `lcpl` says so."""
+    above = b"" if name is None else name.rstrip(b"/").rpartition(b"/")[0]
+    if above and not (lcpl is not None and lcpl.get_create_intermediate_group()) and above not in loc._hc:
+        raise InvalidError(f"Unable to create group (component not found: {above!r})")
     order = None if gcpl is None else bool(gcpl.get_link_creation_order())
     return GroupID(loc._hc.create_group(name, track_order=order), loc._handle)
 
@@ -109,7 +115,10 @@ def open(loc: Any, name: bytes) -> GroupID:
     """Opens a group."""
     from hyperchunk.h5py import h5o
 
-    found = h5o.open(loc, name)
+    try:
+        found = h5o.open(loc, name)
+    except HyperchunkError as error:
+        raise also(error, ValueError) from None
     if not isinstance(found, GroupID):
         raise ValueError(f"Unable to open group ({name!r} is not a group)")
     return found
@@ -124,13 +133,27 @@ def get_objinfo(obj: Any, name: bytes = b".", follow_link: bool = True) -> Group
     """Returns the description of an object or, without `follow_link`, of a link."""
     from hyperchunk.h5py import h5o
 
-    if not follow_link and name != b".":
-        info = obj.links.get_info(name)
-        if info.type == h5l.TYPE_SOFT:
-            return GroupStat((0, 0), (0, 0), 0, LINK, 0, info.u)
-    found = obj if name == b"." else h5o.open(obj, name)
+    if not follow_link and name not in (b".", b"/"):
+        try:
+            info = obj.links.get_info(name)
+        except KeyError as error:
+            raise _no_info(error) from None
+        if info.type != h5l.TYPE_HARD:
+            # HDF5 has the size of a soft link only.
+            is_soft = info.type == h5l.TYPE_SOFT
+            return GroupStat((0, 0), (0, 0), 0, LINK if is_soft else _OTHER_LINK, 0, info.u if is_soft else 0)
+    try:
+        found = obj if name == b"." else h5o.open(obj, name)
+    except HyperchunkError as error:
+        raise _no_info(error) from None
     about = h5o.get_info(found)
     return GroupStat((about.fileno, 0), (about.addr, 0), about.rc, about.type, about.mtime, 0)
+
+
+def _no_info(error: Exception) -> HyperchunkError:
+    """Returns the error for an object without a description, as h5py raises it and as a KeyError."""
+    known = error if isinstance(error, HyperchunkError) else ObjectNotFoundError(str(error.args[0]))
+    return also(known, RuntimeError)
 
 
 _missing: Any = missing(__name__)

@@ -53,9 +53,9 @@ class SpaceID(ObjectID):
     # --- Extent ---
 
     @property
-    def shape(self) -> Dims:
-        """Extent."""
-        return self._need()
+    def shape(self) -> Dims | None:
+        """Extent; None for a null dataspace."""
+        return self._dims
 
     def copy(self) -> SpaceID:
         """Returns a copy."""
@@ -70,9 +70,11 @@ class SpaceID(ObjectID):
         return len(self._need())
 
     def get_simple_extent_dims(self, maxdims: bool = False) -> Any:
-        """Returns the extent; or, with `maxdims`, the maximum extent, with ``UNLIMITED`` for dimensions without one."""
-        if not maxdims:
-            return self._need()
+        """Returns the extent; or, with `maxdims`, the maximum extent, with ``UNLIMITED`` for dimensions without one;
+        None for a null dataspace.
+        """
+        if not maxdims or self._dims is None:
+            return self._dims
         return tuple(UNLIMITED if length is None else length for length in self._bounds)
 
     def get_simple_extent_npoints(self) -> int:
@@ -91,6 +93,7 @@ class SpaceID(ObjectID):
 
     def set_extent_simple(self, dims_tpl: Dims, max_dims_tpl: tuple[int | None, ...] | None = None) -> None:
         """Changes the extent."""
+        _check_bounds(tuple(dims_tpl), max_dims_tpl)
         self._dims, self._selected = tuple(dims_tpl), ("all",)
         self._bounds = self._dims if max_dims_tpl is None else tuple(_bound(length) for length in max_dims_tpl)
 
@@ -337,7 +340,15 @@ def create_simple(dims_tpl: Dims, max_dims_tpl: tuple[int | None, ...] | None = 
     dims = tuple(int(length) for length in dims_tpl)
     if max_dims_tpl is not None and len(max_dims_tpl) != len(dims):
         raise ValueError("Dimension tuples must have same length")
+    _check_bounds(dims, max_dims_tpl)
     return SpaceID(dims, max_dims_tpl)
+
+
+def _check_bounds(dims: Dims, bounds: tuple[int | None, ...] | None) -> None:
+    """Raises an error if an extent is larger than its maximum."""
+    for length, most in zip(dims, bounds or (), strict=False):
+        if _bound(most) is not None and most is not None and length > most:
+            raise ValueError(f"Unable to create dataspace (maxdims is smaller than dims: {most} < {length})")
 
 
 #: Stands for all elements, in calls that read or write.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from hyperchunk.exceptions import InvalidError, also
 from hyperchunk.h5py import h5a
 from hyperchunk.h5py._hl import base
 from hyperchunk.objects import encode
@@ -34,18 +35,18 @@ class AttributeManager(base.MutableMappingHDF5, base.CommonStateObject):
         return h5a.open(self._id, encode(name))
 
     def __setitem__(self, name: str | bytes, value: Any) -> None:
-        self._attributes[name] = base.native(value)
+        self._attributes[_named(name)] = base.native(value)
 
     def __delitem__(self, name: str | bytes) -> None:
         del self._attributes[name]
 
     def create(self, name: str | bytes, data: Any, shape: Any = None, dtype: Any = None) -> None:
         """Sets an attribute, replacing an existing one; `shape` and `dtype` override the ones of `data`."""
-        self._attributes.create(name, base.native(data), shape, base.datatype(dtype))
+        self._attributes.create(_named(name), base.native(data), shape, base.datatype(dtype))
 
     def modify(self, name: str | bytes, value: Any) -> None:
         """Changes the value of an attribute, which keeps its type and shape; creates it if it does not exist."""
-        self._attributes.modify(name, base.native(value))
+        self._attributes.modify(_named(name), base.native(value))
 
     def __len__(self) -> int:
         return len(self._attributes)
@@ -68,3 +69,10 @@ class AttributeManager(base.MutableMappingHDF5, base.CommonStateObject):
         if not self._id:
             return "<Attributes of closed HDF5 object>"
         return f"<Attributes of HDF5 object at {id(self._id)}>"
+
+
+def _named(name: str | bytes) -> str | bytes:
+    """Returns the name of a new attribute, which must not be empty."""
+    if name in ("", b""):
+        raise also(InvalidError("Unable to create attribute (expected a name, got none)"), RuntimeError)
+    return name

@@ -117,7 +117,7 @@ class Dataset(HLObject):
     @property
     def dtype(self) -> Any:
         """NumPy dtype."""
-        return self._hc.dtype
+        return self._id.dtype
 
     @property
     def chunks(self) -> Any:

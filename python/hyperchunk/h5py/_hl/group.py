@@ -15,7 +15,8 @@ from hyperchunk import Datatype as NativeDatatype
 from hyperchunk import Empty, ExternalLink, HardLink, Reference, SoftLink
 from hyperchunk import Group as NativeGroup
 from hyperchunk import HLObject as Native
-from hyperchunk.exceptions import HyperchunkError, NameExistsError, also
+from hyperchunk.dtypes import as_empty
+from hyperchunk.exceptions import HyperchunkError, InvalidError, NameExistsError, ObjectNotFoundError, also
 from hyperchunk.h5py import h5d, h5g
 from hyperchunk.h5py._hl import base
 from hyperchunk.h5py._hl.dataset import Dataset
@@ -24,6 +25,7 @@ from hyperchunk.h5py._hl.vds import VirtualLayout
 from hyperchunk.h5py._objects import identifier
 from hyperchunk.h5py.h5 import get_config
 from hyperchunk.h5py.h5py_warnings import H5pyDeprecationWarning
+from hyperchunk.objects import encode
 from hyperchunk.typing import DatasetOptions
 from hyperchunk.write.group import LikeOptions
 
@@ -73,6 +75,8 @@ class Group(base.MutableMappingHDF5, base.HLObject):
 
             options = {**creation_options(plist), **options}
         options.pop("dapl", None)
+        if shape is not None and as_empty(data) is not None:
+            raise TypeError(f"cannot create a dataset: expected no shape for a null dataspace, got {shape!r}")
         if shape is None and data is None:
             if dtype is None:
                 raise TypeError("One of data, shape or dtype must be specified")
@@ -146,10 +150,21 @@ class Group(base.MutableMappingHDF5, base.HLObject):
         try:
             return self._wrap(self._hc[name])
         except HyperchunkError as error:
-            if isinstance(error, KeyError) and self:
+            found = also(error, RuntimeError) if _is_cycle(error) else error
+            if isinstance(found, KeyError) and self:
                 # Programs search the message for libhdf5's text.
-                error.args = (f"Unable to synchronously open object ({error})",)
-            raise
+                found.args = (f"Unable to synchronously open object ({found})",)
+            if found is error:
+                raise
+            raise found from None
+
+    def _refuse_cycle(self, name: Any) -> None:
+        """Raises an error if a name without an object is a cycle of soft links."""
+        try:
+            self._hc._member(name)
+        except ObjectNotFoundError as error:
+            if _is_cycle(error):
+                raise also(error, RuntimeError) from None
 
     def get(
         self,
@@ -174,6 +189,8 @@ class Group(base.MutableMappingHDF5, base.HLObject):
             return type(found) if getclass else found
         found = self._hc.get(name, default, getclass=getclass, getlink=getlink)
         if found is default:
+            if isinstance(link, SoftLink) and not getlink:
+                self._refuse_cycle(name)
             return default
         if getclass and not getlink:
             return _CLASSES.get(found, found)
@@ -214,6 +231,8 @@ class Group(base.MutableMappingHDF5, base.HLObject):
                 self._hc[name] = obj
 
     def __delitem__(self, name: Any) -> None:
+        if isinstance(name, str | bytes) and not any(part not in (b"", b".") for part in encode(name).split(b"/")):
+            raise also(InvalidError(f"Couldn't delete link (expected the name of a link, got {name!r})"), KeyError)
         del self._hc[name]
 
     def __len__(self) -> int:
@@ -230,7 +249,10 @@ class Group(base.MutableMappingHDF5, base.HLObject):
         return bool(self._id) and name in self._hc
 
     def _pairs(self, backwards: bool) -> Iterator[tuple[str, Any]]:
-        return ((name, self._wrap(found)) for name, found in self._hc._pairs(backwards))
+        for name, found in self._hc._pairs(backwards):
+            if found is None:
+                self._refuse_cycle(name)
+            yield name, self._wrap(found)
 
     # --- Structure ---
 
@@ -289,6 +311,11 @@ def _named(what: str, kind: type[Exception] | None = None) -> Iterator[None]:
         made = error if kind is None else also(error, kind)
         made.args = (f"Unable to synchronously create {what} (name already exists: {error})",)
         raise made from None
+
+
+def _is_cycle(error: HyperchunkError) -> bool:
+    """Returns whether a path of a file that is being written leads through a cycle of soft links."""
+    return isinstance(error, ObjectNotFoundError) and ": too many soft links (file " in str(error)
 
 
 _CLASSES: dict[Any, Any] = {NativeGroup: Group, NativeDataset: Dataset, NativeDatatype: Datatype}

@@ -35,4 +35,4 @@ def read_selections_scalar(dsid: Any, args: tuple[Any, ...]) -> tuple[Any, Space
 
 def select_read(fspace: SpaceID, args: Any) -> Any:
     """Returns the selection of an index."""
-    return select(fspace.shape, args)
+    return select(fspace._need(), args)
