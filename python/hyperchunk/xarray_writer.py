@@ -23,6 +23,7 @@ from xarray.core.utils import FrozenDict
 
 from hyperchunk import _core, netcdf
 from hyperchunk._outputs import open_beside
+from hyperchunk.dataset import Dataset
 from hyperchunk.dtypes import ref_dtype, string_dtype, vlen_dtype
 from hyperchunk.exceptions import UnsupportedError
 from hyperchunk.file import File, is_url
@@ -44,6 +45,10 @@ _PIECE_BYTES = 64 << 20
 _ENCODED_BYTES = 16 << 20
 # Keys of encodings that change values.
 _CHANGES_VALUES = ("scale_factor", "add_offset", "_FillValue", "missing_value", "dtype")
+# Keys of encodings by which netCDF4 rounds values.
+_ROUNDS_VALUES = ("least_significant_digit", "significant_digits")
+# netCDF's limit of names, in bytes of UTF-8 (NC_MAX_NAME).
+_MAX_NAME_BYTES = 256
 # Length of a chunk of a scale that grows and has no values.
 _GROWING_SCALE = 1024
 
@@ -131,6 +136,11 @@ class GroupPlan(WritableCFDataStore):
         coders: Any = strings  # xarray has no types for it
         for coder in (coders.EncodedStringCoder(allows_unicode=True), coders.CharacterArrayCoder()):
             v = coder.encode(v, name=name)
+        if v.dtype.kind == "S" and v.encoding.get("dtype") is str:
+            dtype = coders.create_vlen_dtype(str)
+            given: Any = v.data
+            data = given.map_blocks(_texts, dtype=dtype) if v.chunks is not None else _texts(v.values).astype(dtype)
+            v = XarrayVariable(v.dims, data, v.attrs, v.encoding)
         return v
 
     def prepare_variable(
@@ -140,16 +150,22 @@ class GroupPlan(WritableCFDataStore):
         check_encoding: bool = False,
         unlimited_dims: Iterable[Hashable] | None = None,
     ) -> tuple[_Planned, XarrayVariable]:
-        _check_name("a variable", name)
+        known = self.existing.variables.get(name) if self.existing is not None else None
+        if known is None:
+            _check_name("a variable", name)
+            self._check_free(name)
         attributes = dict(variable.attrs)
+        if not check_encoding:
+            attributes |= _rounding(name, variable)
         fill = attributes.pop("_FillValue", None)
         coders: Any = strings
-        text = coders.is_unicode_dtype(variable.dtype)
+        # Dask's arrays of objects lose the metadata by which xarray knows texts.
+        made_text = variable.dtype.kind == "O" and variable.encoding.get("dtype") is str
+        text = made_text or coders.is_unicode_dtype(variable.dtype)
         dtype = netcdf_dtype(name, variable.dtype, text=text)
         free = tuple(self._grows(str(dimension)) for dimension in variable.dims)
         planned = storage(name, dtype, variable.shape, free, variable.encoding, fill, asked=check_encoding)
         made = {key: _attribute(name, key, value) for key, value in attributes.items()}
-        known = self.existing.variables.get(name) if self.existing is not None else None
         if known is not None and (known.dimensions != variable.dims or known.shape != variable.shape):
             raise ValueError(
                 f"cannot write the variable {name!r} with {dict(variable.sizes)}: in the file, it has "
@@ -168,6 +184,15 @@ class GroupPlan(WritableCFDataStore):
     ) -> None:
         for name, variable in variables.items():
             self.prepare_variable(name, variable, name in check_encoding_set, unlimited_dims)
+
+    def _check_free(self, name: str) -> None:
+        """Raises an error for the name of an object of the file that is neither a variable nor a dimension."""
+        found = self.existing.hdf5.get(name) if self.existing is not None else None
+        if found is not None and not _is_placeholder(found):
+            raise ValueError(
+                f"cannot write the variable {name!r}: expected a free name, got the one of {found!r} in the file; "
+                "rename the variable"
+            )
 
     def _grows(self, dimension: str) -> bool:
         if dimension in self.made:
@@ -189,6 +214,33 @@ def _is_encoded_later(variable: XarrayVariable) -> bool:
     return filled or data.dtype.kind != "f" or np.dtype(encoding.get("dtype", data.dtype)).kind == "f"
 
 
+def _is_placeholder(item: Any) -> bool:
+    """True for a dataset that represents a dimension without a coordinate variable."""
+    if not isinstance(item, Dataset):
+        return False
+    text = item.attrs.get("NAME", b"")
+    text = text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
+    return "CLASS" in item.attrs and isinstance(text, bytes) and text.startswith(netcdf.NOT_A_VARIABLE)
+
+
+def _texts(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Returns byte strings as texts."""
+    found = np.empty(values.shape, object)
+    found[...] = np.char.decode(values, "utf-8")
+    return found
+
+
+def _rounding(name: str, variable: XarrayVariable) -> dict[str, Any]:
+    """Returns the attribute that records how a variable's values were rounded: netCDF4 writes it, and xarray moves it
+    to the encoding. Values of a file are rounded already; of others, it is an error.
+    """
+    encoding = variable.encoding
+    given = [key for key in _ROUNDS_VALUES if encoding.get(key) is not None]
+    if given and "source" not in encoding:
+        raise UnsupportedError(f"variable {name!r}: {', '.join(given)} is not supported; round the values")
+    return {key: encoding[key] for key in given if key == "least_significant_digit"}
+
+
 def _check_name(what: str, name: object) -> None:
     if name in netcdf.HIDDEN:
         raise ValueError(
@@ -196,6 +248,18 @@ def _check_name(what: str, name: object) -> None:
         )
     if not isinstance(name, str) or name in ("", ".", "..") or "/" in name:
         raise ValueError(f"cannot write {what} with the name {name!r}: expected text without '/', and not '.'")
+    # As NC_check_name() of netCDF-C.
+    plain = all(" " <= character != "\x7f" for character in name)
+    if not plain or name[-1] == " " or (name[0].isascii() and not name[0].isalnum() and name[0] != "_"):
+        raise ValueError(
+            f"cannot write {what} with the name {name!r}: expected a letter, digit or '_' first, no control characters "
+            "and no space at the end, as netCDF does; rename it"
+        )
+    if (size := len(encode(name))) > _MAX_NAME_BYTES:
+        raise ValueError(
+            f"cannot write {what} with the name {name[:20]!r}…: expected at most {_MAX_NAME_BYTES} bytes, got {size}; "
+            "rename it"
+        )
 
 
 def _attribute(owner: str, name: object, value: object) -> object:
@@ -259,6 +323,7 @@ class _Writing:
         #: Values to encode, with the plan that does it and the name.
         self.plain: list[tuple[GroupPlan, _Planned, WritableDataset]] = []
         self.numbered = 0
+        self._attached: list[WritableDataset] | None = None
 
     def count_existing(self, group: netcdf.Group) -> None:
         """Finds the scales of a file that is edited."""
@@ -302,14 +367,25 @@ class _Writing:
         clashes = not own and (name in plan.made or (plan.path, name) in self.scales)
         link = netcdf.NOT_A_COORDINATE + name if clashes else name
         known = group.get(link)
+        replaced: Any = None
+        if own and _is_placeholder(known):
+            replaced, known = known, None
+            del group[link]
         dataset: Any = known
         if known is None:
             options = dict(one.storage.options)
             dataset = group.create_dataset(link, one.variable.shape, one.storage.dtype, track_order=True, **options)
+        elif known.shape != one.variable.shape:
+            # Other variables are longer along a dimension that grows.
+            known.resize(one.variable.shape)
         if known is None and own:
-            _make_scale(dataset, name, numbers[name])
-            self.scales[plan.path, name] = (dataset, numbers[name])
-        if one.storage.fill is not None:
+            number = numbers[name] if replaced is None else self.scales[plan.path, name][1]
+            _make_scale(dataset, name, number)
+            self.scales[plan.path, name] = (dataset, number)
+            if replaced is not None:
+                self._reattach((plan.path, name), replaced)
+        # netCDF has no change of a fill value: the elements that were never written have it.
+        if known is None and one.storage.fill is not None:
             value = one.storage.fill
             if one.storage.dtype.kind in "OS":
                 text = value.decode() if isinstance(value, bytes) else str(value)
@@ -350,6 +426,25 @@ class _Writing:
             values[axis] = row
             self.uses.setdefault(key, []).append((dataset.ref, axis))
         dataset.attrs.create("DIMENSION_LIST", values, dtype=vlen_dtype(ref_dtype))
+
+    def _reattach(self, key: tuple[str, str], replaced: WritableDataset) -> None:
+        """Attaches a dimension's new scale to the variables that use the replaced one."""
+        from hyperchunk.write.dimensions import WritableDimension
+
+        if self._attached is None:
+            found: list[Any] = []
+            self.file.visititems(lambda _, item: found.append(item) if isinstance(item, Dataset) else None)
+            self._attached = [item for item in found if "DIMENSION_LIST" in item.attrs]
+        old, new = replaced.ref, self.scales[key][0].ref
+        for dataset in self._attached:
+            listed = dataset.attrs["DIMENSION_LIST"]
+            lists = [netcdf.references(listed, axis) for axis in range(dataset.ndim)]
+            axes = [axis for axis, scales in enumerate(lists) if old in scales]
+            if axes:
+                WritableDimension(dataset, axes[0])._store(
+                    [[new if scale == old else scale for scale in scales] for scales in lists]
+                )
+                self.uses.setdefault(key, []).extend((dataset.ref, axis) for axis in axes)
 
     def finish_scales(self) -> None:
         """Stores which variables use each scale."""
@@ -503,6 +598,8 @@ def write(
                     above, at = plans[at], f"{at.rstrip('/')}/{part}"
                     if at not in plans:
                         existing = None
+                        if above.existing is None or part not in above.existing.hdf5:
+                            _check_name("a group", part)
                         if above.existing is not None and part in above.existing.hdf5:
                             existing = above.existing.child(part)
                         plans[at] = GroupPlan(at, above, existing)
