@@ -257,7 +257,7 @@ class Group(HLObject, MappingHDF5[Member]):
         return type(link) if getclass else link
 
     def _link(self, path: bytes) -> Link:
-        found = self._object.link(path)
+        found = self._target(path)
         if found is None:
             return HardLink()
         return _to_link(found)
@@ -289,7 +289,14 @@ class Group(HLObject, MappingHDF5[Member]):
         path = encode(name)  # type: ignore[arg-type]
         if not self._opened.is_open:
             return False
+        return self._has_link(path)
+
+    def _has_link(self, path: bytes) -> bool:
         return self._object.has_link(path)
+
+    def _target(self, path: bytes) -> _core._Description | None:
+        """Returns the target of the link at a path, as `_core` describes it."""
+        return self._object.link(path)
 
     def prefetch(self, *, attributes: bool = True, depth: int | None = None) -> None:
         """Fetches the structure of all objects below this group, so that later access needs no requests. In a file

@@ -471,6 +471,26 @@ class WritableGroup(MutableNames, WritableObject, Group):
             return found
         return creation.elsewhere(self._writing, *found)
 
+    def _group_elsewhere(self, path: bytes) -> tuple[_core.Object, bytes] | None:
+        """Returns the group in another file with the last link of a path, and the link's name; None for this file."""
+        parts = [part for part in path.split(b"/") if part not in (b"", b".")]
+        if len(parts) < 2:
+            return None
+        start = b"/" if path.startswith(b"/") else b""
+        group = self._node.get(start + b"/".join(parts[:-1]))
+        return None if isinstance(group, _core.Node) else (creation.elsewhere(self._writing, *group), parts[-1])
+
+    def _has_link(self, path: bytes) -> bool:
+        try:
+            found = self._group_elsewhere(path)
+            return super()._has_link(path) if found is None else found[0].has_link(found[1])
+        except (ObjectNotFoundError, InvalidError):
+            return False
+
+    def _target(self, path: bytes) -> _core._Description | None:
+        found = self._group_elsewhere(path)
+        return super()._target(path) if found is None else found[0].link(found[1])
+
     def _name_elsewhere(self, path: bytes) -> str | None:
         found = self._node.get(path)
         if isinstance(found, _core.Node):

@@ -7,6 +7,7 @@ use crate::io::{Source, ends_before};
 use crate::{File, OpenOptions, Result};
 use std::fmt;
 use std::path::Path;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
 /// Source that reads a snapshot of a file.
@@ -61,8 +62,9 @@ impl Source for SnapshotSource {
     }
 }
 
-/// A snapshot: the change count at which it was taken, the file, and the address of each object.
-pub(super) type Snapshot = (u64, File, Arc<[u64]>);
+/// A snapshot: the counts of changes and of fixed addresses at which it was taken, the file, and the address of
+/// each object.
+pub(super) type Snapshot = ((u64, u64), File, Arc<[u64]>);
 
 /// A read of the current state. While it exists, freed space is not reused, so that other threads may write
 /// and commit.
@@ -96,13 +98,13 @@ impl Writer {
     pub(super) fn picture(&self) -> Result<(File, Arc<[u64]>)> {
         let _in_use = self.0.open()?;
         let mut last = self.0.snapshot.lock().unwrap_or_else(PoisonError::into_inner);
-        let changes = self.changes();
-        if let Some((_, file, addresses)) = last.as_ref().filter(|(at, ..)| *at == changes) {
+        let counts = (self.changes(), self.0.pins.load(Ordering::Acquire));
+        if let Some((_, file, addresses)) = last.as_ref().filter(|(at, ..)| *at == counts) {
             return Ok((file.clone(), Arc::clone(addresses)));
         }
         let _one = self.0.commits();
         let (file, addresses) = self.take_snapshot().map_err(|error| self.0.named(error))?;
-        *last = Some((changes, file.clone(), Arc::clone(&addresses)));
+        *last = Some((counts, file.clone(), Arc::clone(&addresses)));
         Ok((file, addresses))
     }
 

@@ -271,6 +271,19 @@ fn runs_of_chunks_are_one_write() {
 }
 
 #[test]
+fn addresses_taken_after_a_snapshot_are_those_of_the_next_one() {
+    let made = made(|_| ());
+    let file = &made.file;
+    let groups: Vec<NodeId> =
+        ["a", "b", "c"].map(|name| file.create_group(NodeId::ROOT, name.as_bytes(), false).unwrap()).into();
+    for group in groups {
+        let address = file.address(group).unwrap();
+        assert_eq!(file.snapshot_node(address).unwrap(), Some(group));
+        assert_eq!(file.snapshot().unwrap().object(address).unwrap().address(), address);
+    }
+}
+
+#[test]
 fn links_attributes_and_references() {
     let made = made(|_| ());
     let file = &made.file;

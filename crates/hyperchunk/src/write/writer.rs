@@ -78,7 +78,9 @@ pub(super) struct Inner {
     pub(super) discard_failed: AtomicBool,
     /// Number of changes since the file was opened.
     pub(super) changes: AtomicU64,
-    /// Last snapshot of the file, and the number of changes at that time.
+    /// Number of times that an object's address was fixed.
+    pub(super) pins: AtomicU64,
+    /// Last snapshot of the file, and the number of changes and of fixed addresses at that time.
     pub(super) snapshot: Mutex<Option<Snapshot>>,
     /// Free range of the first page, if structure is stored there.
     pub(super) front: Mutex<Option<Range<u64>>>,
@@ -194,6 +196,13 @@ impl Inner {
 
     pub(super) fn changed(&self) {
         self.changes.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Fixes the address of an object. Earlier snapshots have it elsewhere.
+    pub(super) fn pin(&self, node: &mut Node, address: u64) {
+        if node.pinned.replace(address) != Some(address) {
+            self.pins.fetch_add(1, Ordering::AcqRel);
+        }
     }
 
     pub(super) fn tree(&self) -> std::sync::RwLockReadGuard<'_, Tree> {
@@ -385,6 +394,7 @@ impl Writer {
             gate: Gate::new(),
             discard_failed: AtomicBool::new(false),
             changes: AtomicU64::new(0),
+            pins: AtomicU64::new(0),
             snapshot: Mutex::default(),
             front: Mutex::new(None),
             front_heap: Heap::default(),
@@ -640,7 +650,7 @@ impl Writer {
         let size = object_header::pinned_size(&super::commit::header_options(node));
         if let Some(address) = self.0.take_front(size, false) {
             self.0.note(&[Entry::Pinned { object, address }])?;
-            node.pinned = Some(address);
+            self.0.pin(node, address);
             return Ok(address);
         }
         let mut promised = self.0.promised.lock().unwrap_or_else(PoisonError::into_inner);
@@ -651,7 +661,7 @@ impl Writer {
             }
             let address = range.start;
             range.start += size.next_multiple_of(8).min(range.end - range.start);
-            node.pinned = Some(address);
+            self.0.pin(node, address);
             return Ok(address);
         }
         let (address, gap) = self.0.space.take_for(Use::Structure, size, 8);
@@ -659,7 +669,7 @@ impl Writer {
         // The header is written at each commit. Zeros are written now, for sinks that need complete parts.
         self.0.sink.write_at(address, &vec![0; usize::try_from(size).unwrap_or(0)])?;
         self.0.note(&[Entry::Pinned { object, address }])?;
-        node.pinned = Some(address);
+        self.0.pin(node, address);
         Ok(address)
     }
 

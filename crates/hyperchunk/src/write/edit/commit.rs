@@ -139,7 +139,7 @@ impl Inner {
             let Ok(node) = tree.node_mut(place.id) else { continue };
             let (start, header) = (structure.start + place.start, place.header);
             let fixed = object_header::pinned_size(&super::super::commit::header_options(node));
-            node.pinned = Some(start + header);
+            self.pin(node, start + header);
             let rest = start + header + fixed;
             node.blocks = vec![(start, header), (rest, (start + place.length).saturating_sub(rest))];
         }

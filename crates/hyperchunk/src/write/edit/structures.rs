@@ -91,7 +91,7 @@ impl Inner {
             let node = tree.node_mut(*id)?;
             if node.pinned.is_none() {
                 let size = object_header::pinned_size(&header_options(node));
-                node.pinned = Some(self.space.take_for(Use::Structure, size, 8).0);
+                self.pin(node, self.space.take_for(Use::Structure, size, 8).0);
             }
         }
         Ok(())
