@@ -30,7 +30,7 @@ FOUND = {page: docs_pages.snippets(page) for page in docs_pages.PAGES}
 SNIPPETS = [snippet for found, _ in FOUND.values() for snippet in found]
 FILES = {str(page.relative_to(docs_pages.ROOT)): files for page, (_, files) in FOUND.items()}
 #: Seconds that a snippet may take.
-TIMEOUT_SECONDS = 120
+TIMEOUT_SECONDS = 300
 
 
 class BucketHandler(http.server.SimpleHTTPRequestHandler):
