@@ -376,6 +376,11 @@ class _Writing:
             options = dict(one.storage.options)
             dataset = group.create_dataset(link, one.variable.shape, one.storage.dtype, track_order=True, **options)
         elif known.shape != one.variable.shape:
+            if [max(pair) for pair in zip(known.shape, one.variable.shape, strict=False)] != list(one.variable.shape):
+                raise ValueError(
+                    f"cannot write the variable {name!r}: expected the shape {known.shape} of the file, got "
+                    f"{one.variable.shape}; name another variable"
+                )
             # Other variables are longer along a dimension that grows.
             known.resize(one.variable.shape)
         if known is None and own:

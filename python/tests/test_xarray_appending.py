@@ -18,6 +18,7 @@ import pytest
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     import xarray as xr
+    from xarray.backends.common import AbstractWritableDataStore
 
 BIG = 2_000_000_001
 
@@ -109,6 +110,18 @@ PAIRS: list[tuple[xr.Dataset, dict[str, Any], xr.Dataset, dict[str, Any]]] = [
 ]
 
 
+@pytest.fixture
+def _given_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes xarray write dimensions that grow in the order of `PAIRS`: it makes a set, whose order changes."""
+    original: Any = AbstractWritableDataStore.set_dimensions
+
+    def set_dimensions(store: Any, variables: Any, unlimited_dims: Any = None) -> None:
+        original(store, variables, sorted(unlimited_dims or (), reverse=True))
+
+    monkeypatch.setattr(AbstractWritableDataStore, "set_dimensions", set_dimensions)
+
+
+@pytest.mark.usefixtures("_given_order")
 @pytest.mark.parametrize("first", ["netcdf4", "hyperchunk"])
 @pytest.mark.parametrize("number", range(len(PAIRS)))
 def test_adding_to_a_file_is_that_of_netcdf4(tmp_path: Path, number: int, first: str) -> None:
@@ -238,3 +251,15 @@ def test_a_name_is_valid_if_netcdf_has_it(tmp_path: Path, name: str, kind: str) 
         return
     ds.hyperchunk.to_netcdf(tmp_path / "ours.nc", group=group)
     compare(tmp_path / "ours.nc", tmp_path / "theirs.nc", (group,))
+
+
+def test_a_variable_never_becomes_smaller(tmp_path: Path) -> None:
+    path = tmp_path / "a.nc"
+    with netCDF4.Dataset(path, "w") as file:
+        file.createDimension("x", None)
+        group = file.createGroup("g")
+        group.createVariable("v", "i4", ("x",), chunksizes=(4,))[:] = np.arange(5)
+    before = path.read_bytes()
+    with pytest.raises(ValueError, match="in the file, it has"):
+        xr.Dataset({"v": ("x", np.arange(3, dtype="i4"))}).hyperchunk.to_netcdf(path, "a", group="g")
+    assert path.read_bytes() == before
