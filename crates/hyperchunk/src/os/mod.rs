@@ -4,8 +4,10 @@
 //! Windows a file has no identity that can be compared (`None`), one name, and no change time besides the
 //! modification time. A browser has no local files.
 
+mod file_system;
 mod positioned;
 
+pub(crate) use file_system::syncs_names;
 pub use positioned::{
     cannot_copy, copy_range, extend, read_exact_at, read_exact_parts_at, write_all_at, write_all_parts_at,
 };

@@ -10,7 +10,7 @@ use crate::companion::Trust;
 use crate::io::Locking;
 use crate::io::local::EXISTS;
 use crate::io::with_suffix;
-use crate::os::{read_exact_at, write_all_at};
+use crate::os::{self, read_exact_at, write_all_at};
 use crate::output::Folder;
 use crate::{Error, ErrorKind, Result};
 use std::ffi::{OsStr, OsString};
@@ -107,7 +107,7 @@ impl LocalJournal {
                     break file;
                 }
             };
-            if self.sync != Sync::Never {
+            if self.sync != Sync::Never && !os::syncs_names(&file) {
                 folder.sync();
             }
             self.open = Some(file);

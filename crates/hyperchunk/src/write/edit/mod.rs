@@ -8,6 +8,8 @@
 mod base;
 mod collections;
 mod commit;
+#[cfg(test)]
+mod failing_disk;
 mod guard;
 #[cfg(test)]
 mod header_tests;
@@ -278,7 +280,8 @@ fn begin(
     if options.guard {
         redo = redo.with_guard(found.base, superblock.bytes.len());
     }
-    let sink = Arc::new(sink::EditSink::new(sink, redo, length, only));
+    let is_synced = options.sync != super::options::Sync::Never;
+    let sink = Arc::new(sink::EditSink::new(sink, redo, length, (is_synced, only)));
     let end = length.saturating_sub(found.base).next_multiple_of(8);
     let without_managers = managers::without_managers(&base)?;
     let edit = Edit {

@@ -1,5 +1,5 @@
-//! Redo journal of an edit: the bytes with which a commit replaces committed ones. It is kept beside the file
-//! until all of them are written to the file.
+//! Redo journal of an edit: the bytes with which a commit replaces committed ones, and a small number of new
+//! ones. It is kept beside the file until all of them are written to the file.
 //!
 //! Layout: a header of [`HEADER_BYTES`]; the new bytes, in the order in which they were written; an index of
 //! the ranges (pieces); a footer of [`FOOTER_BYTES`]. A journal without a valid footer is incomplete, and is
@@ -61,6 +61,8 @@ struct Piece {
     length: u64,
     /// Offset of the new bytes in the journal.
     at: u64,
+    /// True if the last commit does not use the range.
+    is_free: bool,
 }
 
 /// State of a commit.
@@ -119,8 +121,17 @@ impl Redo {
         self.state != State::Waiting
     }
 
-    /// Adds new bytes for an offset of the edited file.
+    /// Adds new bytes for an offset of the edited file, in a range that the last commit uses.
     pub(crate) fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.add(offset, bytes, false)
+    }
+
+    /// Adds new bytes for an offset of the edited file, in a range that the last commit does not use.
+    pub(crate) fn write_free(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.add(offset, bytes, true)
+    }
+
+    fn add(&mut self, offset: u64, bytes: &[u8], is_free: bool) -> Result<()> {
         if bytes.is_empty() {
             return Ok(());
         }
@@ -136,8 +147,14 @@ impl Redo {
         let at = self.end;
         self.file.write_at(at, bytes)?;
         self.end += length;
-        self.put(offset, Piece { length, at });
+        self.put(offset, Piece { length, at, is_free });
         Ok(())
+    }
+
+    /// Returns whether a piece overlaps a range.
+    pub(crate) fn overlaps(&self, offset: u64, length: u64) -> bool {
+        let before = self.pieces.range(..offset.saturating_add(length)).next_back();
+        before.is_some_and(|(start, piece)| start + piece.length > offset)
     }
 
     /// Adds a piece, which replaces the parts of others that it overlaps.
@@ -153,10 +170,10 @@ impl Redo {
             }
             self.pieces.remove(&start);
             if start < offset {
-                self.pieces.insert(start, Piece { length: offset - start, at: old.at });
+                self.pieces.insert(start, Piece { length: offset - start, ..old });
             }
             if old_end > end {
-                self.pieces.insert(end, Piece { length: old_end - end, at: old.at + (end - start) });
+                self.pieces.insert(end, Piece { length: old_end - end, at: old.at + (end - start), ..old });
             }
         }
         self.pieces.insert(offset, piece);
@@ -176,10 +193,33 @@ impl Redo {
         Ok(())
     }
 
+    /// Returns whether the new bytes of a commit must be written to the file and synced before the commit is
+    /// completed: if it needs no journal otherwise, or if the bytes do not reach the end of the file after the
+    /// commit (`size`). Without the pieces the file has `length` bytes.
+    pub(crate) fn needs_free_bytes(&self, size: u64, length: u64) -> bool {
+        let mut pieces = self.pieces.values();
+        let last = self.pieces.last_key_value().map_or(0, |(start, piece)| start + piece.length);
+        self.in_one_sector().is_some() && (size > length || pieces.any(|piece| piece.is_free))
+            || size > length.max(last)
+    }
+
+    /// Writes the new bytes for ranges that the last commit does not use to the file, instead of the journal.
+    /// May be repeated after a failure.
+    pub(crate) fn write_free_bytes(&mut self, file: &dyn Sink) -> Result<()> {
+        self.copy_free_bytes(file)?;
+        self.pieces.retain(|_, piece| !piece.is_free);
+        Ok(())
+    }
+
+    fn copy_free_bytes(&self, file: &dyn Sink) -> Result<()> {
+        let mut free = self.pieces.iter().filter(|(_, piece)| piece.is_free);
+        free.try_for_each(|(start, piece)| copy(&*self.file, piece.at, file, *start, piece.length))
+    }
+
     /// Completes the journal: from now on the commit is valid, even if the process or the machine stops.
-    /// `size` is the size of the file after the commit. A commit within one sector, which a disk writes
-    /// atomically, is written to the file directly.
-    pub(crate) fn complete(&mut self, file: &dyn Sink, size: u64) -> Result<()> {
+    /// `size` is the size of the file after the commit; without the journal's pieces, it has at least `length`
+    /// bytes. A commit within one sector, which a disk writes atomically, is written to the file directly.
+    pub(crate) fn complete(&mut self, file: &dyn Sink, size: u64, length: u64) -> Result<()> {
         if self.is_complete() || self.pieces.is_empty() {
             return Ok(());
         }
@@ -212,11 +252,14 @@ impl Redo {
             index.extend_from_slice(&new.to_le_bytes());
             put_sector_checksums(file, *start, piece.length, &mut index)?;
         }
+        // A full disk must be noticed before the commit is valid, so the file gets its space now.
+        self.copy_free_bytes(file)?;
         let mut footer = FOOTER_MAGIC.to_vec();
         for field in [self.end, index.len() as u64, self.pieces.len() as u64, size] {
             footer.extend_from_slice(&field.to_le_bytes());
         }
         footer.extend_from_slice(&lookup3(&index).to_le_bytes());
+        footer.extend_from_slice(&size.saturating_sub(length).to_le_bytes());
         footer.resize(narrow(FOOTER_BYTES) - 4, 0);
         footer.extend_from_slice(&lookup3(&footer).to_le_bytes());
         index.extend(footer);
@@ -230,12 +273,14 @@ impl Redo {
         Ok(())
     }
 
-    /// Returns offset and length of the range of all pieces, if it has no gaps, is within one sector and
-    /// needs no journal. With a gap the journal is needed, as other threads may write to free space in it.
+    /// Returns offset and length of the range of all pieces for committed bytes, if it has no gaps, is within
+    /// one sector and needs no journal. With a gap the journal is needed, as other threads may write to free
+    /// space in it.
     fn in_one_sector(&self) -> Option<(u64, usize)> {
-        let (start, _) = self.pieces.first_key_value()?;
-        let mut end = *start;
-        for (next, piece) in &self.pieces {
+        let mut pieces = self.pieces.iter().filter(|(_, piece)| !piece.is_free);
+        let (start, first) = pieces.next()?;
+        let mut end = start + first.length;
+        for (next, piece) in pieces {
             if *next != end {
                 return None;
             }
@@ -410,7 +455,7 @@ struct FoundPiece {
 pub(crate) struct LeftRedo<'a> {
     journal: &'a dyn JournalFile,
     pieces: Vec<FoundPiece>,
-    /// Minimum size of the file: the end of the commit's new data.
+    /// Minimum size of the file without the pieces: the end of the commit's other new data.
     size: u64,
 }
 
@@ -426,6 +471,7 @@ impl<'a> LeftRedo<'a> {
         let field = |number: usize| long(&fields, 16 + 8 * number).unwrap_or(0);
         let (index_at, index_bytes, count) = (field(0), field(1), field(2));
         let sum = word(&fields, 48);
+        let lacking = long(&fields, 52).unwrap_or(0);
         if index_at.checked_add(index_bytes) != Some(footer_at) {
             return Ok(None);
         }
@@ -435,7 +481,7 @@ impl<'a> LeftRedo<'a> {
             return Ok(None);
         }
         let damaged = || Error::corrupt("the index of the journal is damaged");
-        let mut left = Self { journal, pieces: Vec::new(), size: field(3) };
+        let mut left = Self { journal, pieces: Vec::new(), size: field(3).saturating_sub(lacking) };
         let mut at = 0;
         for _ in 0..count {
             let fields: Option<Vec<u64>> = (0..PIECE_FIELDS).map(|n| long(&index, at + 8 * n)).collect();

@@ -54,7 +54,7 @@ fn half_committed(folder: &Folder) -> PathBuf {
     let mut redo = Redo::new(Box::new(journal)).always();
     redo.write(first as u64, &[2; SIZE]).unwrap();
     redo.write(second as u64, &[2; SIZE]).unwrap();
-    redo.complete(&sink, bytes.len() as u64).unwrap();
+    redo.complete(&sink, bytes.len() as u64, bytes.len() as u64).unwrap();
     sink.write_at(first as u64, &[2; SIZE]).unwrap();
     sink.release();
     path

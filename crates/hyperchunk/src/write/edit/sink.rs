@@ -1,5 +1,6 @@
-//! Sink of an edit. Bytes that the last commit uses are replaced through the redo journal at the next commit;
-//! others are written directly.
+//! Sink of an edit. Bytes that the last commit uses are replaced through the redo journal at the next commit.
+//! Others are written directly, unless they are few: then they are in the journal, too, so that the commit need
+//! not wait for the disk once more.
 
 use super::super::sink::Sink;
 use super::super::space::Ranges;
@@ -7,8 +8,11 @@ use super::OnlyEdit;
 use super::redo::Redo;
 use crate::Result;
 use std::io::IoSlice;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockWriteGuard};
+
+/// Maximum number of new bytes in the journal of a commit.
+const MAX_COLLECTED_BYTES: usize = 32 << 10;
 
 /// Sink of a file that is edited.
 #[derive(Debug)]
@@ -19,6 +23,10 @@ pub(super) struct EditSink {
     committed_end: AtomicU64,
     /// True if bytes have been written without the journal since the last commit.
     is_fresh: AtomicBool,
+    /// Number of new bytes that the journal may still get for the next commit.
+    collectable: AtomicUsize,
+    /// True if a commit waits for the disk.
+    is_synced: bool,
     /// Freed space that was reused since the last commit, by HDF5 address; and the file offset of address 0.
     reused: OnceLock<(Arc<Ranges>, u64)>,
     /// Registration that excludes other edits of the file by this process, until it is released.
@@ -26,11 +34,17 @@ pub(super) struct EditSink {
 }
 
 impl EditSink {
-    /// Starts an edit of a file whose last commit ends at `end`.
-    pub(super) fn new(file: Arc<dyn Sink>, redo: Redo, end: u64, only: OnlyEdit) -> Self {
+    /// Starts an edit of a file whose last commit ends at `end`. With `is_synced`, commits wait for the disk.
+    pub(super) fn new(
+        file: Arc<dyn Sink>,
+        redo: Redo,
+        end: u64,
+        (is_synced, only): (bool, OnlyEdit),
+    ) -> Self {
+        let collectable = AtomicUsize::new(MAX_COLLECTED_BYTES);
         let (redo, only) = (RwLock::new(redo), Mutex::new(Some(only)));
         let (committed_end, is_fresh) = (AtomicU64::new(end), AtomicBool::new(false));
-        Self { file, redo, committed_end, is_fresh, reused: OnceLock::new(), only }
+        Self { file, redo, committed_end, is_fresh, collectable, is_synced, reused: OnceLock::new(), only }
     }
 
     /// Sets the ranges that may be written directly, by HDF5 address, and the file offset of address 0.
@@ -46,7 +60,35 @@ impl EditSink {
         offset >= self.committed_end.load(Ordering::Acquire) || self.reused.get().is_some_and(inside)
     }
 
-    /// Writes bytes that the last commit does not use.
+    /// Returns whether the journal gets new bytes: if it has bytes for the same range, or if they are few, and
+    /// the next commit need not sync others.
+    fn collects(&self, redo: &Redo, offset: u64, length: usize) -> bool {
+        let few = length <= self.collectable.load(Ordering::Acquire);
+        (few && self.is_synced && !self.is_fresh.load(Ordering::Acquire))
+            || redo.overlaps(offset, length as u64)
+    }
+
+    fn may_collect(&self, offset: u64, length: usize) -> bool {
+        self.collects(&self.redo.read().unwrap_or_else(PoisonError::into_inner), offset, length)
+    }
+
+    /// Writes bytes that the last commit does not use, to the file or to the journal.
+    fn write_new(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        if self.may_collect(offset, bytes.len()) {
+            let mut redo = self.redo_mut();
+            // Another thread may have committed in the meantime; no bytes can be added to a complete journal.
+            redo.apply(&*self.file)?;
+            if self.collects(&redo, offset, bytes.len()) {
+                redo.write_free(offset, bytes)?;
+                let rest = self.collectable.load(Ordering::Acquire).saturating_sub(bytes.len());
+                self.collectable.store(rest, Ordering::Release);
+                return Ok(());
+            }
+        }
+        self.write_free(|file| file.write_at(offset, bytes))
+    }
+
+    /// Writes bytes that the last commit does not use to the file.
     fn write_free(&self, write: impl FnOnce(&dyn Sink) -> Result<()>) -> Result<()> {
         let written = write(&*self.file);
         // Set after the write: if set before, a commit in between would reset it, and the bytes would not be
@@ -73,7 +115,7 @@ impl Sink for EditSink {
             return Ok(());
         }
         if self.is_free(offset, bytes.len()) {
-            return self.write_free(|file| file.write_at(offset, bytes));
+            return self.write_new(offset, bytes);
         }
         let mut redo = self.redo_mut();
         // Another thread may have committed in the meantime; no bytes can be added to a complete journal.
@@ -84,12 +126,17 @@ impl Sink for EditSink {
         redo.write(offset, committed)?;
         drop(redo);
         let after = offset + committed.len() as u64;
-        if free.is_empty() { Ok(()) } else { self.write_free(|file| file.write_at(after, free)) }
+        if free.is_empty() { Ok(()) } else { self.write_new(after, free) }
     }
 
     fn write_parts_at(&self, mut offset: u64, parts: &mut [IoSlice<'_>]) -> Result<()> {
         self.finish()?;
-        if self.is_free(offset, parts.iter().map(|part| part.len()).sum()) {
+        let length = parts.iter().map(|part| part.len()).sum();
+        if self.is_free(offset, length) {
+            if self.may_collect(offset, length) {
+                let parts: Vec<&[u8]> = parts.iter().map(|part| &**part).collect();
+                return self.write_at(offset, &parts.concat());
+            }
             return self.write_free(|file| file.write_parts_at(offset, parts));
         }
         for part in parts.iter() {
@@ -112,14 +159,21 @@ impl Sink for EditSink {
 
     fn publish(&self, size: u64) -> Result<()> {
         let mut redo = self.redo_mut();
-        // New bytes must be on disk before the commit that refers to them.
-        let is_fresh = self.is_fresh.swap(false, Ordering::AcqRel);
-        if is_fresh || size > self.committed_end.load(Ordering::Acquire) {
+        let mut length = self.committed_end.load(Ordering::Acquire);
+        // New bytes must be on disk, or in the journal, before the commit that refers to them.
+        if self.is_fresh.load(Ordering::Acquire) || redo.needs_free_bytes(size, length) {
+            // Until it is synced, also after a failure.
+            self.is_fresh.store(true, Ordering::Release);
+            redo.write_free_bytes(&*self.file)?;
+            self.is_fresh.store(false, Ordering::Release);
             self.file.publish(size).inspect_err(|_| self.is_fresh.store(true, Ordering::Release))?;
+            length = length.max(size);
         } else {
             self.file.check_place()?;
         }
-        redo.complete(&*self.file, size)?;
+        let completed = redo.complete(&*self.file, size, length);
+        completed.inspect_err(|_| self.is_fresh.store(true, Ordering::Release))?;
+        self.collectable.store(MAX_COLLECTED_BYTES, Ordering::Release);
         // From here on the commit is valid; `settle` writes it to the file.
         self.committed_end.fetch_max(size, Ordering::AcqRel);
         if let Some((reused, _)) = self.reused.get() {

@@ -1,6 +1,7 @@
 //! Edits under failures: at each operation of the disk, and with every loss that a power failure may cause.
 
-use super::redo::{Content, JournalFile, LeftRedo};
+use super::failing_disk::{Disk, SECTOR_BYTES, Shared};
+use super::redo::{Content, LeftRedo};
 use super::*;
 use crate::write::options::{DatasetOptions, NewLayout};
 use crate::write::sink::MemorySink;
@@ -8,210 +9,8 @@ use hyperchunk_format::model::{Attribute, ByteOrder, CharacterSet, Dataspace, Da
 use hyperchunk_format::select::Selection;
 use std::ops::Range;
 
-/// Number of bytes that a disk writes at once.
-const SECTOR_BYTES: usize = 512;
 /// Number of losses tried for each interruption.
 const LOSSES: u64 = 12;
-
-/// A file of a disk: its durable bytes, and the operations since.
-#[derive(Debug, Clone, Default)]
-struct DiskFile {
-    durable: Vec<u8>,
-    pending: Vec<Operation>,
-}
-
-#[derive(Debug, Clone)]
-enum Operation {
-    Write(usize, Vec<u8>),
-    Resize(usize),
-}
-
-impl Operation {
-    fn apply(&self, bytes: &mut Vec<u8>) {
-        match self {
-            Operation::Write(offset, new) => {
-                bytes.resize(bytes.len().max(offset + new.len()), 0);
-                bytes[*offset..offset + new.len()].copy_from_slice(new);
-            }
-            Operation::Resize(size) => bytes.resize(*size, 0),
-        }
-    }
-}
-
-impl DiskFile {
-    fn now(&self) -> Vec<u8> {
-        let mut bytes = self.durable.clone();
-        self.pending.iter().for_each(|operation| operation.apply(&mut bytes));
-        bytes
-    }
-
-    /// Returns what a power failure leaves: of the operations since the last sync, any sectors. A file that was
-    /// lengthened may have zeros in place of a lost sector.
-    fn after_loss(&self, random: &mut impl FnMut() -> bool) -> Vec<u8> {
-        let mut bytes = self.durable.clone();
-        for operation in &self.pending {
-            match operation {
-                Operation::Write(offset, new) => {
-                    let mut done = 0;
-                    while done < new.len() {
-                        let step = (SECTOR_BYTES - (offset + done) % SECTOR_BYTES).min(new.len() - done);
-                        if random() {
-                            Operation::Write(offset + done, new[done..done + step].to_vec())
-                                .apply(&mut bytes);
-                        } else if random() {
-                            bytes.resize(bytes.len().max(offset + done + step), 0);
-                        }
-                        done += step;
-                    }
-                }
-                Operation::Resize(_) if random() => operation.apply(&mut bytes),
-                Operation::Resize(_) => {}
-            }
-        }
-        bytes
-    }
-}
-
-/// A disk with the edited file and its journal, which fails after a number of operations.
-#[derive(Debug, Default)]
-struct Disk {
-    file: DiskFile,
-    journal: DiskFile,
-    left: Option<u64>,
-    /// Numbers of operations that fail.
-    failing: Range<u64>,
-    done: u64,
-    syncs: usize,
-    /// Number of writes of committed bytes that a kill could end inside a sector.
-    unaligned: usize,
-    /// Offsets and lengths of the writes of committed bytes.
-    applied: Vec<(u64, u64)>,
-}
-
-impl Disk {
-    /// Returns whether a commit is being put into the file.
-    fn journal_is_complete(&self) -> bool {
-        let journal = &self.journal.durable;
-        let footer = journal.len().checked_sub(64).and_then(|at| journal.get(at..));
-        footer.is_some_and(|footer| footer.starts_with(b"Hyperchunk rend1"))
-            && self.journal.pending.is_empty()
-    }
-
-    fn step(&mut self) -> Result<()> {
-        self.done += 1;
-        if self.failing.contains(&self.done) {
-            return Err(Error::new(ErrorKind::Io, "the disk is full"));
-        }
-        match &mut self.left {
-            Some(0) => Err(Error::new(ErrorKind::Io, "the disk has failed")),
-            Some(left) => {
-                *left -= 1;
-                Ok(())
-            }
-            None => Ok(()),
-        }
-    }
-}
-
-#[derive(Debug, Clone)]
-struct Shared(Arc<Mutex<Disk>>, bool);
-
-impl Shared {
-    fn with<T>(&self, then: impl FnOnce(&mut DiskFile) -> T) -> Result<T> {
-        let mut disk = self.0.lock().unwrap();
-        disk.step()?;
-        Ok(then(if self.1 { &mut disk.journal } else { &mut disk.file }))
-    }
-
-    fn read(&self, offset: u64, buffer: &mut [u8]) {
-        let disk = self.0.lock().unwrap();
-        let bytes = if self.1 { disk.journal.now() } else { disk.file.now() };
-        let start = usize::try_from(offset).unwrap().min(bytes.len());
-        let there = &bytes[start..bytes.len().min(start + buffer.len())];
-        buffer[..there.len()].copy_from_slice(there);
-        buffer[there.len()..].fill(0);
-    }
-
-    fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
-        let operation = Operation::Write(usize::try_from(offset).unwrap(), bytes.to_vec());
-        self.with(|file| file.pending.push(operation))
-    }
-
-    fn sync_all(&self) -> Result<()> {
-        self.0.lock().unwrap().syncs += 1;
-        self.with(|file| {
-            file.durable = file.now();
-            file.pending.clear();
-        })
-    }
-}
-
-impl Sink for Shared {
-    fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
-        let mut disk = self.0.lock().unwrap();
-        if disk.journal_is_complete() {
-            disk.unaligned +=
-                usize::from(bytes.as_ptr().addr() % 4096 != usize::try_from(offset).unwrap() % 4096);
-            disk.applied.push((offset, bytes.len() as u64));
-        }
-        drop(disk);
-        self.write(offset, bytes)
-    }
-
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
-        self.read(offset, buffer);
-        Ok(())
-    }
-
-    fn sync(&self) -> Result<()> {
-        self.sync_all()
-    }
-
-    fn cut(&self, size: u64) -> Result<()> {
-        self.with(|file| file.pending.push(Operation::Resize(usize::try_from(size).unwrap())))
-    }
-
-    fn publish(&self, size: u64) -> Result<()> {
-        let size = usize::try_from(size).unwrap();
-        self.with(|file| {
-            if file.now().len() < size {
-                file.pending.push(Operation::Resize(size));
-            }
-        })?;
-        self.sync_all()
-    }
-}
-
-impl JournalFile for Shared {
-    fn write_at(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
-        self.write(offset, bytes)
-    }
-
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
-        self.read(offset, buffer);
-        Ok(())
-    }
-
-    fn sync(&mut self) -> Result<()> {
-        self.sync_all()
-    }
-
-    fn cut(&mut self, size: u64) -> Result<()> {
-        self.with(|file| file.pending.push(Operation::Resize(usize::try_from(size).unwrap())))
-    }
-
-    fn sync_cut(&mut self) -> Result<()> {
-        self.sync_all()
-    }
-
-    fn check_place(&self) -> Result<()> {
-        Ok(())
-    }
-
-    fn remove(&mut self) -> Result<()> {
-        self.cut(0)
-    }
-}
 
 fn numbers(value: u8, count: usize) -> Vec<u8> {
     vec![value; count]
@@ -355,6 +154,65 @@ fn a_commit_within_a_sector_needs_no_journal() {
 }
 
 #[test]
+fn a_small_commit_waits_three_times_for_the_disk() {
+    let set = |writer: &Writer, value| {
+        writer.set_attribute(NodeId::ROOT, attribute(value, 10 + 100 * usize::from(value)))?;
+        writer.flush()
+    };
+    let disk = all_or_nothing(&old(), &CreateOptions::default(), (set, attribute_value));
+    assert!(!disk.applied.is_empty());
+    // For each of three commits one for the journal and one for the file; one for the empty journal.
+    assert_eq!(disk.syncs, 3 * 2 + 1);
+    let options = CreateOptions { sync: crate::write::Sync::Never, ..CreateOptions::default() };
+    // Without waits, nothing is gained by new bytes in the journal.
+    all_or_nothing(&old(), &options, (set, attribute_value));
+}
+
+#[test]
+fn new_bytes_are_in_the_journal_or_in_the_file() {
+    let disk = Arc::new(Mutex::new(Disk::default()));
+    disk.lock().unwrap().file.durable = numbers(1, 4096);
+    let (file, journal) = (Arc::new(Shared(Arc::clone(&disk), false)), Shared(Arc::clone(&disk), true));
+    let sink = sink::EditSink::new(file, Redo::new(Box::new(journal)), 4096, (true, OnlyEdit::default()));
+    let read = |offset: u64, length: usize| {
+        let mut bytes = vec![0; length];
+        sink.read_at(offset, &mut bytes).unwrap();
+        bytes
+    };
+    let syncs = || disk.lock().unwrap().syncs;
+    // A small number of new bytes is only in the journal until the commit.
+    sink.write_at(4096, &numbers(2, 100)).unwrap();
+    sink.write_at(0, &numbers(3, 600)).unwrap();
+    assert_eq!(read(4000, 196), [numbers(1, 96), numbers(2, 100)].concat());
+    assert_eq!(disk.lock().unwrap().file.now().len(), 4096);
+    // Others that replace a part of them in the meantime are newer.
+    sink.write_at(4146, &numbers(4, 100_000)).unwrap();
+    assert_eq!(read(4096, 100), [numbers(2, 50), numbers(4, 50)].concat());
+    sink.publish(104_146).unwrap();
+    sink.settle().unwrap();
+    assert_eq!(syncs(), 2);
+    let expected = [numbers(3, 600), numbers(1, 3496), numbers(2, 50), numbers(4, 100_000)].concat();
+    assert!(disk.lock().unwrap().file.durable == expected);
+    // If the rest of the commit is in one sector, its new bytes are written and synced before it.
+    sink.write_at(104_146, &numbers(5, 10)).unwrap();
+    sink.write_at(8, &numbers(5, 10)).unwrap();
+    sink.publish(104_156).unwrap();
+    sink.settle().unwrap();
+    // The third is for the emptied journal.
+    assert_eq!(syncs(), 2 + 3);
+    assert_eq!(disk.lock().unwrap().file.durable.len(), 104_156);
+    // The same holds after many bytes, which are not copied to the journal.
+    sink.write_at(104_156, &numbers(6, 40_000)).unwrap();
+    assert_eq!(disk.lock().unwrap().file.now().len(), 144_156);
+    sink.write_at(144_156, &numbers(7, 10)).unwrap();
+    sink.write_at(0, &numbers(7, 600)).unwrap();
+    sink.publish(144_166).unwrap();
+    sink.settle().unwrap();
+    assert_eq!(syncs(), 5 + 3);
+    assert_eq!(disk.lock().unwrap().file.durable[144_150..], [numbers(6, 6), numbers(7, 10)].concat());
+}
+
+#[test]
 fn a_guarded_commit_is_all_or_nothing_for_other_programs_too() {
     for oldest in [LibVersion::V18, LibVersion::V110] {
         let options = CreateOptions { oldest, newest: oldest, ..CreateOptions::default() };
@@ -379,7 +237,7 @@ fn bytes_between_the_pieces_of_a_sector_are_not_written() {
         for (start, length) in pieces {
             redo.write(*start, &numbers(7, *length)).unwrap();
         }
-        redo.complete(&file, 0).unwrap();
+        redo.complete(&file, 0, 0).unwrap();
         assert_eq!(disk.lock().unwrap().journal_is_complete(), needs_journal, "{pieces:?}");
         // Another thread writes to free space between them.
         Sink::write_at(&file, 8, &[9, 9]).unwrap();
@@ -562,7 +420,7 @@ fn a_kill_between_two_writes_leaves_whole_sectors() {
         let (file, journal) = (Shared(Arc::clone(&disk), false), Shared(Arc::clone(&disk), true));
         let mut redo = Redo::new(Box::new(journal)).always();
         redo.write(start, &numbers(7, usize::try_from(length).unwrap())).unwrap();
-        redo.complete(&file, 0).unwrap();
+        redo.complete(&file, 0, 0).unwrap();
         redo.apply(&file).unwrap();
         let disk = disk.lock().unwrap();
         assert_eq!(disk.unaligned, 0);
@@ -615,7 +473,7 @@ fn interrupted(folder: &Path) -> std::path::PathBuf {
         journal_file::LocalJournal::new(&path, path.metadata().unwrap(), super::super::Sync::Commit).unwrap();
     let mut redo = Redo::new(Box::new(journal)).always();
     redo.write(10, &[77]).unwrap();
-    redo.complete(&sink, 0).unwrap();
+    redo.complete(&sink, 0, 0).unwrap();
     sink.release();
     path
 }

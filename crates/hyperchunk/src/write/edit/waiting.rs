@@ -5,7 +5,7 @@ use super::super::snapshot::narrow;
 use super::guard::guarded;
 use super::redo::{foreign, is_part, sectors, truncated};
 use crate::Result;
-use crate::io::{LocalFile, Source};
+use crate::io::{LocalFile, Source, ends_before};
 use hyperchunk_format::checksum::lookup3;
 use std::fmt;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub(super) struct WaitingPiece {
 pub(crate) struct WaitingCommit {
     /// Pieces in order of offset; they do not overlap.
     pieces: Arc<[WaitingPiece]>,
-    /// Size of the file that the commit needs.
+    /// Minimum size of the file without the pieces.
     size: u64,
     checksum: u32,
 }
@@ -55,7 +55,7 @@ impl WaitingCommit {
             for ((start, length), old) in sectors(piece.start, piece.bytes.len() as u64).zip(&piece.old) {
                 let at = narrow(start - piece.start);
                 let mut now = vec![0; narrow(length)];
-                file.read_at(start, &mut now)?;
+                read_there(&file, start, &mut now)?;
                 if lookup3(&now) != *old
                     && Some(&now[..]) != piece.bytes.get(at..at + now.len())
                     && !is_part(&now, start - piece.start, guarded(&piece.bytes).as_deref())
@@ -66,6 +66,19 @@ impl WaitingCommit {
         }
         Ok(CommittedSource { file, commit: self.clone() })
     }
+
+    /// Returns the end of the last piece.
+    fn end(&self) -> u64 {
+        self.pieces.last().map_or(0, |piece| piece.start + piece.bytes.len() as u64)
+    }
+}
+
+/// Reads a part of a file; bytes past its end are zeros.
+fn read_there(file: &LocalFile, offset: u64, buffer: &mut [u8]) -> Result<()> {
+    let there = narrow(file.size().saturating_sub(offset)).min(buffer.len());
+    let (there, beyond) = buffer.split_at_mut(there);
+    beyond.fill(0);
+    if there.is_empty() { Ok(()) } else { file.read_at(offset, there) }
 }
 
 /// A file in its state after a commit that is only in its journal.
@@ -82,12 +95,13 @@ impl fmt::Debug for CommittedSource {
 
 impl Source for CommittedSource {
     fn size(&self) -> u64 {
-        self.file.size()
+        self.file.size().max(self.commit.end())
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
-        self.file.read_at(offset, buffer)?;
-        let end = offset + buffer.len() as u64;
+        let end = offset.checked_add(buffer.len() as u64).filter(|end| *end <= self.size());
+        let end = end.ok_or_else(|| ends_before(self.size(), offset, buffer.len()))?;
+        read_there(&self.file, offset, buffer)?;
         let pieces = &self.commit.pieces;
         let first = pieces.partition_point(|piece| piece.start + piece.bytes.len() as u64 <= offset);
         for piece in pieces.iter().skip(first).take_while(|piece| piece.start < end) {
