@@ -6,8 +6,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from hyperchunk.dtypes import (
     Empty,
     check_complex_dtype,
@@ -67,7 +65,7 @@ from hyperchunk.virtual import UNLIMITED
 __version__ = version.version
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     return _objects.missing(__name__)(name)
 
 

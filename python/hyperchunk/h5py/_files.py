@@ -7,12 +7,30 @@ import tempfile
 import weakref
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Protocol, TypeGuard, cast
 
 from hyperchunk import File
 from hyperchunk.exceptions import HyperchunkError, NotFoundError, UnsupportedError, also
-from hyperchunk.objects import Opened
+from hyperchunk.objects import HLObject, Opened
+from hyperchunk.typing import AnyModeOptions, FileName, SupportsSeekRead
 from hyperchunk.write.file import WritableFile
+
+if TYPE_CHECKING:
+    from hyperchunk.h5py.h5p import Properties
+
+
+class FileObject(SupportsSeekRead, Protocol):
+    """A binary file-like object that is read or, if it has these methods, written."""
+
+    def read(self, size: int = -1, /) -> bytes:
+        """Reads at most `size` bytes, or all."""
+
+    def write(self, data: bytes, /) -> object:
+        """Writes bytes."""
+
+    def truncate(self) -> object:
+        """Cuts it off at the current offset."""
+
 
 #: Numbers of files by their paths, as ``fileno`` in libhdf5.
 _numbers: dict[object, int] = {}
@@ -33,13 +51,13 @@ class Session:
         self.number = _numbers.setdefault(key, len(_numbers) + 1)
         self.handles: weakref.WeakSet[Handle] = weakref.WeakSet()
         #: Creation properties of new datasets by their addresses.
-        self.created: dict[int, dict[str, Any]] = {}
+        self.created: dict[int, Properties] = {}
         #: File-like object that is read; None for other files.
-        self.source: Any = None
+        self.source: FileObject | None = None
         #: True if the file that is written existed before.
         self.edits = False
-        #: Settings by the names of h5py's options.
-        self.settings: dict[str, Any] = {}
+        #: Settings that the program passed.
+        self.settings: Properties = {}
         #: Stores the bytes after each commit, for a file that is edited as a copy.
         self.deliver: Callable[[], None] | None = None
         if isinstance(key, str):
@@ -85,7 +103,7 @@ class Handle:
         """Number of the file."""
         return self.session.number
 
-    def of(self, found: Any) -> Handle:
+    def of(self, found: HLObject) -> Handle:
         """Returns the handle of an object's file: this one, or that of a file that a link opened."""
         opened = found._opened
         if opened is self.session.opened:
@@ -107,6 +125,11 @@ class Handle:
         self._open = False
 
 
+def without(options: AnyModeOptions, *names: str) -> AnyModeOptions:
+    """Returns options without some."""
+    return cast("AnyModeOptions", {name: value for name, value in options.items() if name not in names})
+
+
 def _present(key: str, *, writes: bool) -> Session | None:
     for session in list(_sessions.get(key, ())):
         if session.opened.is_open and session.writes == writes and any(h._open for h in session.handles):
@@ -114,7 +137,7 @@ def _present(key: str, *, writes: bool) -> Session | None:
     return None
 
 
-def open_file(name: Any, mode: str, options: dict[str, Any]) -> Handle:
+def open_file(name: FileName, mode: str, options: AnyModeOptions) -> Handle:
     """Opens a file by h5py's rules.
 
     Args:
@@ -135,7 +158,7 @@ def open_file(name: Any, mode: str, options: dict[str, Any]) -> Handle:
         if not options.get("backing_store"):
             return Handle(_of_image(path, options))
         # The file is edited in place, so that it stays the same file, and is never partially written.
-        options = {name: value for name, value in options.items() if name not in ("driver", "backing_store")}
+        options = without(options, "driver", "backing_store")
     elif driver == "core" and not options.get("backing_store") and mode != "r":
         options = {**options, "backing_store": False}
         return Handle(_plain(path, object(), "w" if mode == "a" else mode, options))
@@ -155,12 +178,12 @@ def open_file(name: Any, mode: str, options: dict[str, Any]) -> Handle:
     return Handle(session)
 
 
-def is_fileobj(name: object) -> bool:
+def is_fileobj(name: object) -> TypeGuard[FileObject]:
     """True for a file-like object."""
     return hasattr(name, "read") and hasattr(name, "seek")
 
 
-def _plain(name: Any, key: object, mode: str, options: dict[str, Any]) -> Session:
+def _plain(name: FileName, key: object, mode: str, options: AnyModeOptions) -> Session:
     """Opens a file as Hyperchunk does."""
     edits = mode == "r+" or (mode == "a" and isinstance(key, str) and Path(key).exists())
     try:
@@ -178,8 +201,8 @@ def _with_errno(error: HyperchunkError) -> HyperchunkError:
     return error if isinstance(error, FileNotFoundError) else also(error, FileNotFoundError)
 
 
-def _of_fileobj(source: Any, mode: str, options: dict[str, Any]) -> Session:
-    options = {name: value for name, value in options.items() if name not in ("driver", "locking", "backing_store")}
+def _of_fileobj(source: FileObject, mode: str, options: AnyModeOptions) -> Session:
+    options = without(options, "driver", "locking", "backing_store")
     if mode == "r":
         session = _plain(source, object(), mode, options)
         session.source = source
@@ -197,7 +220,7 @@ def _of_fileobj(source: Any, mode: str, options: dict[str, Any]) -> Session:
     return _edited(source.read(), repr(source), "fileobj", options, lambda image: _store(source, image))
 
 
-def _flushing(native: File, source: Any) -> Callable[[], None]:
+def _flushing(native: File, source: FileObject) -> Callable[[], None]:
     def deliver() -> None:
         if native and isinstance(native, WritableFile):
             _store(source, native.getbuffer())
@@ -205,7 +228,7 @@ def _flushing(native: File, source: Any) -> Callable[[], None]:
     return deliver
 
 
-def _store(source: Any, image: bytes) -> None:
+def _store(source: FileObject, image: bytes) -> None:
     source.seek(0)
     source.write(image)
     source.truncate()
@@ -213,18 +236,18 @@ def _store(source: Any, image: bytes) -> None:
         source.flush()
 
 
-def _of_image(path: str, options: dict[str, Any]) -> Session:
+def _of_image(path: str, options: AnyModeOptions) -> Session:
     """Edits a copy of a file; nothing is stored."""
-    rest = {name: value for name, value in options.items() if name not in ("driver", "backing_store", "locking")}
+    rest = without(options, "driver", "backing_store", "locking")
     return _edited(Path(path).read_bytes(), path, "core", rest, lambda _: None)
 
 
-def edit_image(image: bytes, name: str, options: dict[str, Any]) -> Handle:
+def edit_image(image: bytes, name: str, options: AnyModeOptions) -> Handle:
     """Edits a file image in memory; nothing is stored."""
     return Handle(_edited(image, name, "core", options, lambda _: None))
 
 
-def _edited(image: bytes, name: str, driver: str, options: dict[str, Any], store: Callable[[bytes], None]) -> Session:
+def _edited(image: bytes, name: str, driver: str, options: AnyModeOptions, store: Callable[[bytes], None]) -> Session:
     folder = tempfile.mkdtemp(prefix="hyperchunk-")
     copy = Path(folder) / "file.h5"
     copy.write_bytes(image)

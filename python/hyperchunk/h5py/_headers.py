@@ -9,10 +9,17 @@ import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypedDict, cast
 
 from hyperchunk import File
 from hyperchunk.exceptions import CorruptError, UnsupportedError
+
+if TYPE_CHECKING:
+    from hyperchunk.dtypes import Description
+    from hyperchunk.h5py._files import Session
+    from hyperchunk.h5py._objects import Location
+    from hyperchunk.h5py.h5d import DatasetID
+    from hyperchunk.objects import HLObject
 
 # Message types of fill values and filters, which may be in a shared message instead.
 _FILL, _FILTERS = 5, 11
@@ -57,6 +64,24 @@ class Header(NamedTuple):
     space: tuple[int, bool, int, int] | None = None
 
 
+class _Parts(TypedDict, total=False):
+    """Fields of a `Header` that were found."""
+
+    links: int
+    times: tuple[int, int, int, int]
+    filters: tuple[Filter, ...]
+    fill: tuple[int, int, bool] | None
+    attribute_order: int
+    link_order: int
+    phases: tuple[int, int]
+    data: int | None
+    space: tuple[int, bool, int, int] | None
+
+
+#: Reads bytes at an address.
+ByteReader: TypeAlias = Callable[[int, int], bytes]
+
+
 class Superblock(NamedTuple):
     """Properties of a file that its superblock holds."""
 
@@ -65,7 +90,7 @@ class Superblock(NamedTuple):
     space: tuple[int, bool, int, int] | None = None
 
 
-def of(oid: Any) -> Header:
+def of(oid: Location) -> Header:
     """Returns the header of an object in a local file that is open for reading, or was committed.
 
     Raises:
@@ -79,7 +104,7 @@ def of(oid: Any) -> Header:
         return _parse(read, hc._object.address, f"{hc.name}, file {session.name}")
 
 
-def superblock(session: Any) -> Superblock:
+def superblock(session: Session) -> Superblock:
     """Returns the properties of a file: of one that is edited, as of its last commit.
 
     Raises:
@@ -101,7 +126,7 @@ def superblock(session: Any) -> Superblock:
 
 
 @contextmanager
-def _byte_readers(session: Any) -> Iterator[Callable[[int, int], bytes]]:
+def _byte_readers(session: Session) -> Iterator[ByteReader]:
     """Yields a function that reads bytes of a local file or a file-like object, at an address."""
     # `_core` counts from the first byte of a file that it writes.
     base = session.native.userblock_size if session.writes else session.opened.need().base
@@ -114,8 +139,7 @@ def _byte_readers(session: Any) -> Iterator[Callable[[int, int], bytes]]:
 
         def read(address: int, length: int) -> bytes:
             file.seek(base + address)
-            found: bytes = file.read(length)
-            return found
+            return file.read(length)
 
         try:
             yield read
@@ -123,12 +147,12 @@ def _byte_readers(session: Any) -> Iterator[Callable[[int, int], bytes]]:
             file.seek(before)
 
 
-def _of_written(oid: Any) -> Header:
+def _of_written(oid: Location) -> Header:
     """Returns the properties of an object in a file that is being written, from its tree of links."""
     hc, found = oid._hc, 0
     address = hc._object.address
 
-    def count(_: str, target: tuple[Any, ...]) -> None:
+    def count(_: str, target: Description) -> None:
         nonlocal found
         found += target[0] == 0 and target[1] == address
 
@@ -139,14 +163,14 @@ def _of_written(oid: Any) -> Header:
     return Header(links=found + (root._object.address == address), attribute_order=order, link_order=order)
 
 
-def _parse(read: Any, address: int, what: str) -> Header:
+def _parse(read: ByteReader, address: int, what: str) -> Header:
     start = read(address, 16)
     if start[:4] == b"OHDR":
         return _second(read, address, what)
     if len(start) < 16 or start[0] != 1:
         raise CorruptError(f"cannot read an object header: expected version 1 or 2 at {address} ({what})")
     links, size = struct.unpack_from("<II", start, 4)
-    found: dict[str, Any] = {"links": links}
+    found: _Parts = {"links": links}
     blocks, done = [(address + 16, size)], 0
     while blocks:
         at, length = blocks.pop(0)
@@ -162,10 +186,10 @@ def _parse(read: Any, address: int, what: str) -> Header:
     return Header(**found)
 
 
-def _second(read: Any, address: int, what: str) -> Header:
+def _second(read: ByteReader, address: int, what: str) -> Header:
     flags = read(address + 5, 1)[0]
     at = address + 6
-    found: dict[str, Any] = {}
+    found: _Parts = {}
     if flags & _HAS_TIMES:
         found["times"] = struct.unpack("<4I", read(at, 16))
         at += 16
@@ -193,7 +217,7 @@ def _second(read: Any, address: int, what: str) -> Header:
     return Header(**found)
 
 
-def _message(kind: int, flags: int, body: bytes, found: dict[str, Any], blocks: list[tuple[int, int]]) -> None:
+def _message(kind: int, flags: int, body: bytes, found: _Parts, blocks: list[tuple[int, int]]) -> None:
     if flags & _SHARED and kind in (_FILTERS, _FILL):
         return
     match kind:
@@ -252,7 +276,7 @@ def _filters(body: bytes) -> Iterator[Filter]:
         at += 4 * (values + (values & 1 if version == 1 else 0))
 
 
-def place(oid: Any) -> int | None:
+def place(oid: DatasetID) -> int | None:
     """Returns the offset of the elements of a contiguous dataset in the file; None if they are not allocated.
 
     Raises:
@@ -265,7 +289,7 @@ def place(oid: Any) -> int | None:
         with File(session.opened.filename, locking=False) as committed:
             from hyperchunk.h5py import _files
 
-            return _place(_files.wrap_native(committed).session, committed[hc.name])
+            return _place(_files.wrap_native(committed).session, committed[cast("str", hc.name)])
     if hc.shape is None:
         return None
     if session.writes:
@@ -273,8 +297,8 @@ def place(oid: Any) -> int | None:
     return _place(session, hc)
 
 
-def _place(session: Any, hc: Any) -> int | None:
+def _place(session: Session, hc: HLObject) -> int | None:
     with _byte_readers(session) as read:
         found = _parse(read, hc._object.address, f"{hc.name}, file {session.name}").data
-    base: int = hc._opened.need().base
+    base = hc._opened.need().base
     return None if found is None else found + base

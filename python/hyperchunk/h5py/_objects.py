@@ -7,11 +7,25 @@ import itertools
 import os
 import threading
 from collections.abc import Callable
-from typing import Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Generic, NoReturn, ParamSpec, TypeAlias, TypeVar, cast
 
 from hyperchunk.exceptions import ClosedError, UnsupportedError
 
-F = TypeVar("F", bound=Callable[..., Any])
+if TYPE_CHECKING:
+    from hyperchunk import Datatype
+    from hyperchunk.h5py._files import Handle
+    from hyperchunk.h5py.h5d import DatasetID
+    from hyperchunk.h5py.h5g import GroupID
+    from hyperchunk.h5py.h5t import TypeID
+    from hyperchunk.objects import HLObject
+    from hyperchunk.write.objects import WritableObject
+
+P = ParamSpec("P")
+R = TypeVar("R")
+#: Class of Hyperchunk's object.
+Found = TypeVar("Found", bound="HLObject", covariant=True)
+#: Identifier of a file, a group, a dataset or a datatype.
+Location: TypeAlias = "LocationID[HLObject]"
 
 #: h5py's global lock, for programs that take it. Calls of this package do not need it.
 phil = threading.RLock()
@@ -20,15 +34,15 @@ if hasattr(os, "register_at_fork"):
 _numbers = itertools.count(1 << 56)
 
 
-def with_phil(func: F) -> F:
+def with_phil(func: Callable[P, R]) -> Callable[P, R]:
     """Decorates a function that holds :data:`phil` while it runs."""
 
     @functools.wraps(func)
-    def locked(*args: Any, **keywords: Any) -> Any:
+    def locked(*args: P.args, **keywords: P.kwargs) -> R:
         with phil:
             return func(*args, **keywords)
 
-    return locked  # type: ignore[return-value]
+    return locked
 
 
 def missing(module: str) -> Callable[[str], NoReturn]:
@@ -100,22 +114,30 @@ class ObjectID:
     def __reduce__(self) -> NoReturn:
         raise TypeError("h5py objects cannot be pickled")
 
-    def __getattr__(self, name: str) -> NoReturn:
+    def __getattr__(self, name: str) -> object:
         if name.startswith("_"):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         raise MissingError(f"{type(self).__module__.removeprefix('hyperchunk.')}.{type(self).__name__}.{name}")
 
 
-class LocationID(ObjectID):
+class LocationID(ObjectID, Generic[Found]):
     """An identifier of a file, a group, a dataset or a committed datatype.
 
-    `found` is Hyperchunk's object, `handle` the open file through which it was found.
+    `found` is Hyperchunk's object, `handle` the open file through which it was found; both are None for a datatype in
+    memory.
     """
 
-    def __init__(self, found: Any, handle: Any) -> None:
+    def __init__(self, found: Found | None, handle: Handle | None) -> None:
         super().__init__()
-        self._found = found
-        self._handle = handle
+        self._found = cast("Found", found)
+        self._opened_by = handle
+
+    @property
+    def _handle(self) -> Handle:
+        """Open file; an error for a datatype in memory."""
+        if self._opened_by is None:
+            raise AttributeError(f"{type(self).__name__!r} object has no file")
+        return self._opened_by
 
     @property
     def valid(self) -> int:
@@ -123,19 +145,23 @@ class LocationID(ObjectID):
         return int(not self._closed and self._handle.is_open)
 
     @property
-    def _hc(self) -> Any:
+    def _hc(self) -> Found:
         """Hyperchunk's object; an error if it is closed."""
         if self._closed or not self._handle.is_open:
             raise ClosedError("Invalid location identifier (invalid identifier: the object or its file is closed)")
         return self._found
 
     @property
+    def _written(self) -> WritableObject:
+        """Hyperchunk's object, of a file that is being written."""
+        return cast("WritableObject", self._hc)
+
+    @property
     def fileno(self) -> int:
         """Number of the open file."""
-        number: int = self._handle.number
-        return number
+        return self._handle.number
 
-    def _identity(self) -> tuple[Any, ...]:
+    def _identity(self) -> tuple[int, int]:
         return (self._handle.number, self._found._object.address)
 
     def __eq__(self, other: object) -> bool:
@@ -151,7 +177,7 @@ class LocationID(ObjectID):
         return hash(self._identity())
 
 
-def identifier(found: Any, handle: Any) -> LocationID:
+def identifier(found: HLObject, handle: Handle) -> GroupID | DatasetID | TypeID:
     """Returns the identifier of one of Hyperchunk's objects."""
     from hyperchunk import Dataset, Group
     from hyperchunk.h5py import h5d, h5g, h5t
@@ -159,5 +185,7 @@ def identifier(found: Any, handle: Any) -> LocationID:
     handle = handle.of(found)
     kinds = type(found).__mro__
     if Group in kinds:
-        return h5g.GroupID(found, handle)
-    return h5d.DatasetID(found, handle) if Dataset in kinds else h5t.committed_type(found, handle)
+        return h5g.GroupID(cast("Group", found), handle)
+    if Dataset in kinds:
+        return h5d.DatasetID(cast("Dataset", found), handle)
+    return h5t.committed_type(cast("Datatype", found), handle)

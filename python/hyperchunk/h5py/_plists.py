@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 from hyperchunk import _core, dtypes
 from hyperchunk.exceptions import UnsupportedError
@@ -11,21 +11,32 @@ from hyperchunk.h5py.h5s import SpaceID
 from hyperchunk.write import creation
 from hyperchunk.write.dataset import WritableDataset
 
+if TYPE_CHECKING:
+    from hyperchunk.dtypes import Description
+    from hyperchunk.h5py._objects import Location
+    from hyperchunk.h5py.h5g import GroupID
+    from hyperchunk.h5py.h5t import TypeID
+    from hyperchunk.selections import StoredSelection
+    from hyperchunk.typing import DatasetOptions
+    from hyperchunk.write.group import WritableGroup
+
 _LAYOUTS = {"compact": h5d.COMPACT, "contiguous": h5d.CONTIGUOUS, "chunked": h5d.CHUNKED, "virtual": h5d.VIRTUAL}
 _LAYOUT_NAMES = {number: name for name, number in _LAYOUTS.items()}
 _FILL_TIMES = {h5d.FILL_TIME_ALLOC: "alloc", h5d.FILL_TIME_NEVER: "never", h5d.FILL_TIME_IFSET: "ifset"}
+#: File, dataset, and the selections in it and in the virtual dataset.
+_Mapping: TypeAlias = "tuple[list[bytes], list[bytes], StoredSelection, StoredSelection]"
 # Flags with which HDF5's own functions add filters; those of others are optional.
 _MANDATORY = frozenset((3,))
 
 
-def _header(oid: Any) -> _headers.Header | None:
+def _header(oid: Location) -> _headers.Header | None:
     try:
         return _headers.of(oid)
     except UnsupportedError:
         return None
 
 
-def _common(plist: h5p.PropOCID, oid: Any, header: _headers.Header | None) -> None:
+def _common(plist: h5p.PropOCID, oid: Location, header: _headers.Header | None) -> None:
     tracked = oid._hc._object.attribute_order_tracked
     plist.set_attr_creation_order(3 * int(tracked) if header is None else header.attribute_order)
     plist.set_obj_track_times(header is not None and any(header.times))
@@ -33,7 +44,7 @@ def _common(plist: h5p.PropOCID, oid: Any, header: _headers.Header | None) -> No
         plist.set_attr_phase_change(*header.phases)
 
 
-def group_plist(oid: Any) -> h5p.PropGCID:
+def group_plist(oid: GroupID) -> h5p.PropGCID:
     """Returns the creation properties of a group."""
     header = _header(oid)
     plist = h5p.PropGCID()
@@ -43,7 +54,7 @@ def group_plist(oid: Any) -> h5p.PropGCID:
     return plist
 
 
-def dataset_plist(oid: Any) -> h5p.PropDCID:
+def dataset_plist(oid: h5d.DatasetID) -> h5p.PropDCID:
     """Returns the creation properties of a dataset."""
     hc, header = oid._hc, _header(oid)
     data = hc._data
@@ -79,12 +90,18 @@ def dataset_plist(oid: Any) -> h5p.PropDCID:
 
 
 def create_dataset(
-    hc: Any, name: bytes | None, tid: Any, description: tuple[Any, ...], space: SpaceID, dcpl: h5p.PropDCID | None
+    hc: WritableGroup,
+    name: bytes | None,
+    tid: TypeID,
+    description: Description,
+    space: SpaceID,
+    dcpl: h5p.PropDCID | None,
 ) -> WritableDataset:
     """Creates a dataset from a datatype, a dataspace and properties."""
     plist = h5p.PropDCID() if dcpl is None else dcpl
     shown = dtypes.to_dtype(description)
-    committed = tid._found._object if tid.committed() and tid._found._opened is hc._opened else None
+    type_found = tid._found if tid.committed() else None
+    committed = None if type_found is None or type_found._opened is not hc._opened else type_found._object
     options = creation_options(plist)
     if space._dims is not None and space._bounds != space._dims:
         options["maxshape"] = space._bounds
@@ -106,22 +123,27 @@ def create_dataset(
                 parent,
                 last,
                 description,
-                committed,
+                cast("_core.Node | None", committed),
                 shown,
                 space._dims,
-                options,  # type: ignore[arg-type]
+                options,
             )
     return WritableDataset(hc._opened, made, hc._made(name))
 
 
-def kept(plist: h5p.PropDCID) -> dict[str, Any]:
+def kept(plist: h5p.PropDCID) -> h5p.Properties:
     """Returns the properties that cannot be seen in a new dataset before it is committed."""
-    return {name: plist._values[name] for name in ("fill_time", "track_times") if name in plist._values}
+    found: h5p.Properties = {}
+    if "fill_time" in plist._values:
+        found["fill_time"] = plist._values["fill_time"]
+    if "track_times" in plist._values:
+        found["track_times"] = plist._values["track_times"]
+    return found
 
 
-def creation_options(plist: h5p.PropDCID) -> dict[str, Any]:
+def creation_options(plist: h5p.PropDCID) -> DatasetOptions:
     """Returns the options of ``create_dataset`` for creation properties."""
-    options: dict[str, Any] = {}
+    options: DatasetOptions = {}
     values = plist._values
     if "layout" in values and values["layout"] != h5d.VIRTUAL:
         options["layout"] = _LAYOUT_NAMES[values["layout"]]
@@ -139,17 +161,17 @@ def creation_options(plist: h5p.PropDCID) -> dict[str, Any]:
     if values.get("track_times"):
         options["track_times"] = True
     if plist.get_external_count():
-        options["external"] = [tuple(entry) for entry in plist._external]
+        options["external"] = list(plist._external)
     return options
 
 
-def _mapping(target: SpaceID, file: str, dataset: str, source: SpaceID) -> tuple[Any, ...]:
+def _mapping(target: SpaceID, file: str, dataset: str, source: SpaceID) -> _Mapping:
     from hyperchunk.virtual import _parts
 
     return _parts(file), _parts(dataset), _selected(source), _selected(target)
 
 
-def _selected(space: SpaceID) -> tuple[Any, ...]:
+def _selected(space: SpaceID) -> StoredSelection:
     if space._selected == ("all",):
         return ("regular", tuple((0, 1, 1, length) for length in space._need()))
     return space._selected

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from hyperchunk.h5py.h5s import SpaceID
-from hyperchunk.selections import MultiBlockSlice, select
+from hyperchunk.selections import Args, MultiBlockSlice, select
+
+if TYPE_CHECKING:
+    from hyperchunk.h5py._hl.selections import FancySelection, SimpleSelection
 
 
 class Selector:
@@ -14,7 +17,7 @@ class Selector:
     def __init__(self, space: SpaceID) -> None:
         self.spaceobj = space
 
-    def make_selection(self, args: tuple[Any, ...]) -> Any:
+    def make_selection(self, args: Args) -> SimpleSelection | FancySelection:
         """Selects by an index; returns the selection."""
         from hyperchunk.h5py._hl.selections import FancySelection, SimpleSelection
 

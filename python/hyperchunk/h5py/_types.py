@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hyperchunk import dtypes
+from hyperchunk.dtypes import Description
+from hyperchunk.typing import Array, Dtype
 from hyperchunk.write import datatypes
 
-Description = tuple[Any, ...]
+if TYPE_CHECKING:
+    from hyperchunk.h5py.h5t import TypeID
 
 # Sizes in a file: of the handle of a string or a sequence, and of a reference of each kind.
 _HANDLE = 16
@@ -48,9 +51,7 @@ def in_file(description: Description) -> Description:
     return description
 
 
-def plain_memory(
-    mtype: Any, arr: np.ndarray[Any, Any], shape: tuple[int, ...]
-) -> tuple[Description | None, np.ndarray[Any, Any]]:
+def plain_memory(mtype: TypeID | None, arr: Array, shape: tuple[int, ...]) -> tuple[Description | None, Array]:
     """Returns the description of elements in memory that a datatype gives, and an array with them.
 
     Like libhdf5, takes the memory of a contiguous array as elements of the datatype, one after the other: if those of
@@ -62,7 +63,7 @@ def plain_memory(
     """
     if mtype is None or arr.dtype.hasobject:
         return None, arr
-    description: Description = mtype._description
+    description = mtype._description
     if dtypes._has_handle(description) or description == _PYTHON_OBJECT:
         return None, arr
     size = description[1]
@@ -74,7 +75,7 @@ def plain_memory(
     return description, arr.reshape(-1).view(np.uint8)[:need].view(f"V{size}").reshape(shape)
 
 
-def from_dtype(dtype: np.dtype[Any], logical: bool) -> Description:
+def from_dtype(dtype: Dtype, logical: bool) -> Description:
     """Returns the description of a dtype, as it is in memory, or (`logical`) as it is stored."""
     if logical:
         return dtypes.in_memory(datatypes.stored(dtype))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from hyperchunk.exceptions import UnsupportedError
 from hyperchunk.h5py._objects import missing, phil, with_phil
 from hyperchunk.h5py.h5py_warnings import H5pyDeprecationWarning
@@ -87,8 +85,8 @@ def get_libversion() -> tuple[int, int, int]:
 
 
 __all__ = ["H5PYConfig", "H5pyDeprecationWarning", "get_config", "get_libversion", "phil", "with_phil"]
-_missing: Any = missing(__name__)
+_missing = missing(__name__)
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     return _missing(name)

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from hyperchunk import _core, dtypes, values
 from hyperchunk.h5py import h5, h5t
-from hyperchunk.h5py._objects import ObjectID, missing
+from hyperchunk.h5py._objects import Location, ObjectID, R, missing
 from hyperchunk.h5py._types import in_file, plain_memory
 from hyperchunk.h5py.h5s import SpaceID
-from hyperchunk.typing import Array
+from hyperchunk.typing import Array, Dtype
 from hyperchunk.write import elements
+
+if TYPE_CHECKING:
+    from hyperchunk.attributes import StoredAttribute
+    from hyperchunk.objects import HLObject
 
 
 class AttrInfo(NamedTuple):
@@ -28,7 +32,7 @@ class AttrInfo(NamedTuple):
 class AttrID(ObjectID):
     """An attribute of an object."""
 
-    def __init__(self, owner: Any, name: bytes) -> None:
+    def __init__(self, owner: Location, name: bytes) -> None:
         super().__init__()
         self._owner = owner
         self._name = name
@@ -40,14 +44,14 @@ class AttrID(ObjectID):
         return int(not self._closed and self._handle.is_open)
 
     @property
-    def _stored(self) -> Any:
+    def _stored(self) -> StoredAttribute:
         found = self._owner._hc._object.attribute(self._name)
         if found is None:
             raise KeyError(f"Can't open attribute (no attribute {self._name!r})")
         return found
 
     @property
-    def _hc(self) -> Any:
+    def _hc(self) -> HLObject:
         return self._owner._hc
 
     @property
@@ -66,7 +70,7 @@ class AttrID(ObjectID):
         return None if found is None else tuple(found)
 
     @property
-    def dtype(self) -> Any:
+    def dtype(self) -> Dtype:
         """NumPy dtype."""
         return dtypes.to_dtype(self._stored[0].description)
 
@@ -75,7 +79,7 @@ class AttrID(ObjectID):
         shape = self._stored[1]
         return SpaceID(None if shape is None else tuple(shape))
 
-    def get_type(self) -> Any:
+    def get_type(self) -> h5t.TypeID:
         """Returns the datatype."""
         return h5t.typewrap(dtypes.in_memory(self._stored[0].description))
 
@@ -83,7 +87,7 @@ class AttrID(ObjectID):
         """Returns the size of the elements in the file, in bytes."""
         return len(self._stored[2])
 
-    def read(self, arr: Array, mtype: Any = None) -> None:
+    def read(self, arr: Array, mtype: h5t.TypeID | None = None) -> None:
         """Reads into an array, with conversion to its dtype."""
         datatype, shape, stored = self._stored
         if shape is None:
@@ -97,10 +101,10 @@ class AttrID(ObjectID):
         plan = values.plan_as(datatype.description, arr.dtype if mtype is None else mtype.dtype)
         arr[...] = plan.decode(self._owner._hc._opened.need(), stored, tuple(shape)).reshape(arr.shape)
 
-    def write(self, arr: Array, mtype: Any = None) -> None:
+    def write(self, arr: Array, mtype: h5t.TypeID | None = None) -> None:
         """Writes the elements of an array, with conversion from its dtype."""
         datatype, shape, _ = self._stored
-        hc = self._owner._hc
+        hc = self._owner._written
         given = np.ascontiguousarray(arr)
         memory, given = plain_memory(mtype, given, tuple(shape or ()))
         if memory is None:
@@ -121,7 +125,7 @@ class AttrID(ObjectID):
         return id(self)
 
 
-def _target(loc: Any, obj_name: bytes) -> Any:
+def _target(loc: Location, obj_name: bytes) -> Location:
     if obj_name in (b".", "."):
         return loc
     from hyperchunk.h5py import h5o
@@ -129,7 +133,7 @@ def _target(loc: Any, obj_name: bytes) -> Any:
     return h5o.open(loc, obj_name)
 
 
-def _names(loc: Any, index_type: int, order: int) -> list[bytes]:
+def _names(loc: Location, index_type: int, order: int) -> list[bytes]:
     """Returns the names of attributes in the order of an index. ITER_NATIVE, and the order of creation if it is not
     tracked, are the order in the file.
     """
@@ -144,7 +148,7 @@ def _names(loc: Any, index_type: int, order: int) -> list[bytes]:
 
 
 def _name_at(
-    loc: Any, name: bytes | None, index: int, index_type: int, order: int, error: type[Exception], verb: str
+    loc: Location, name: bytes | None, index: int, index_type: int, order: int, error: type[Exception], verb: str
 ) -> bytes:
     """Returns the given name, or the one at an index; raises `error` if it does not exist."""
     if (name is None) == (index < 0):
@@ -160,7 +164,9 @@ def _name_at(
     return names[index]
 
 
-def create(loc: Any, name: bytes, tid: Any, space: SpaceID, *, obj_name: bytes = b".", lapl: object = None) -> AttrID:
+def create(
+    loc: Location, name: bytes, tid: h5t.TypeID, space: SpaceID, *, obj_name: bytes = b".", lapl: object = None
+) -> AttrID:
     """Creates an attribute, whose elements are zero."""
     loc = _target(loc, obj_name)
     if exists(loc, name):
@@ -168,14 +174,14 @@ def create(loc: Any, name: bytes, tid: Any, space: SpaceID, *, obj_name: bytes =
     description = in_file(tid._description)
     shape = space._dims
     size = 0 if shape is None else int(np.prod(shape, dtype=np.int64)) * description[1]
-    loc._hc._node.set_attribute(
+    loc._written._node.set_attribute(
         name, _core.Datatype(description), None if shape is None else list(shape), bytes(size), utf8=not name.isascii()
     )
     return AttrID(loc, name)
 
 
 def open(
-    loc: Any,
+    loc: Location,
     name: bytes | None = None,
     index: int = -1,
     *,
@@ -191,12 +197,12 @@ def open(
     return found
 
 
-def exists(loc: Any, name: bytes, *, obj_name: bytes = b".", lapl: object = None) -> bool:
+def exists(loc: Location, name: bytes, *, obj_name: bytes = b".", lapl: object = None) -> bool:
     """Returns whether an attribute exists."""
     return _target(loc, obj_name)._hc._object.attribute(name) is not None
 
 
-def rename(loc: Any, name: bytes, new_name: bytes, *, obj_name: bytes = b".", lapl: object = None) -> None:
+def rename(loc: Location, name: bytes, new_name: bytes, *, obj_name: bytes = b".", lapl: object = None) -> None:
     """Renames an attribute."""
     loc = _target(loc, obj_name)
     if name == new_name:
@@ -205,11 +211,11 @@ def rename(loc: Any, name: bytes, new_name: bytes, *, obj_name: bytes = b".", la
         raise RuntimeError(f"Can't rename attribute (can't locate attribute: {name!r})")
     if exists(loc, new_name):
         raise RuntimeError(f"Can't rename attribute (attribute {new_name!r} already exists)")
-    loc._hc._node.rename_attribute(name, new_name)
+    loc._written._node.rename_attribute(name, new_name)
 
 
 def delete(
-    loc: Any,
+    loc: Location,
     name: bytes | None = None,
     index: int = -1,
     *,
@@ -223,16 +229,16 @@ def delete(
     name = _name_at(loc, name, index, index_type, order, KeyError, "delete attribute")
     if not exists(loc, name):
         raise KeyError(f"Unable to delete attribute (no attribute {name!r})")
-    loc._hc._node.delete_attribute(name)
+    loc._written._node.delete_attribute(name)
 
 
-def get_num_attrs(loc: Any) -> int:
+def get_num_attrs(loc: Location) -> int:
     """Returns the number of attributes."""
     return int(loc._hc._object.attribute_count())
 
 
 def get_info(
-    loc: Any,
+    loc: Location | AttrID,
     name: bytes | None = None,
     index: int = -1,
     *,
@@ -243,7 +249,7 @@ def get_info(
 ) -> AttrInfo:
     """Returns the description of an attribute, given by itself, by its name, or by its number in an order."""
     if isinstance(loc, AttrID):
-        loc, name, index = loc._owner, loc._name, -1
+        name, loc, index = loc._name, loc._owner, -1
     else:
         loc = _target(loc, obj_name)
     name = _name_at(loc, name, index, index_type, order, RuntimeError, "get attribute info")
@@ -256,14 +262,14 @@ def get_info(
 
 
 def iterate(
-    loc: Any,
-    func: Callable[..., Any],
+    loc: Location,
+    func: Callable[..., R | None],
     index: int = 0,
     *,
     index_type: int = h5.INDEX_NAME,
     order: int = h5.ITER_INC,
     info: bool = False,
-) -> Any:
+) -> R | None:
     """Calls a function with the name of each attribute (and its description, with ``info=True``) until it returns a
     value. `index` is the number of the first one in the order.
     """
@@ -282,8 +288,8 @@ def iterate(
     return None
 
 
-_missing: Any = missing(__name__)
+_missing = missing(__name__)
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     return _missing(name)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from hyperchunk.h5py._objects import missing
 
 
@@ -39,8 +37,8 @@ class CacheConfig:
         self.dirty_bytes_threshold = 262144
 
 
-_missing: Any = missing(__name__)
+_missing = missing(__name__)
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     return _missing(name)

@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
-from hyperchunk import _core, dtypes, values
+from hyperchunk import Dataset, _core, dtypes, values
 from hyperchunk.exceptions import InvalidError, UnsupportedError, also
 from hyperchunk.h5py import h5s, h5t
-from hyperchunk.h5py._objects import LocationID, missing
+from hyperchunk.h5py._objects import Location, LocationID, R, missing
 from hyperchunk.h5py._types import in_file, plain_memory
 from hyperchunk.h5py.h5s import SpaceID
-from hyperchunk.typing import Array
+from hyperchunk.typing import Array, Dtype
 from hyperchunk.write import elements
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+    from typing_extensions import Buffer
+
+    from hyperchunk import Datatype
+    from hyperchunk.h5py import h5p
+    from hyperchunk.h5py.h5g import GroupID
+    from hyperchunk.write.dataset import WritableDataset
 
 COMPACT, CONTIGUOUS, CHUNKED, VIRTUAL = 0, 1, 2, 3
 ALLOC_TIME_DEFAULT, ALLOC_TIME_EARLY, ALLOC_TIME_LATE, ALLOC_TIME_INCR = 0, 1, 2, 3
@@ -40,17 +49,22 @@ class StoreInfo(NamedTuple):
     size: int
 
 
-class DatasetID(LocationID):
+class DatasetID(LocationID[Dataset]):
     """A dataset."""
+
+    @property
+    def _written(self) -> WritableDataset:
+        """Hyperchunk's object, of a file that is being written."""
+        return cast("WritableDataset", self._hc)
 
     #: Settings for libhdf5's chunk cache that the program passed.
     _cache: tuple[int, int, float] | None = None
 
     #: The dtype, once a program has asked for it.
-    _dtype: Any = None
+    _dtype: Dtype | None = None
 
     @property
-    def dtype(self) -> Any:
+    def dtype(self) -> Dtype:
         """NumPy dtype; of a closed file too if a program has asked for it before."""
         if self._dtype is None or self.valid:
             self._dtype = self._hc.dtype
@@ -81,13 +95,13 @@ class DatasetID(LocationID):
             return SPACE_STATUS_ALLOCATED
         if hc.chunks is None:
             return SPACE_STATUS_ALLOCATED if self.get_storage_size() else SPACE_STATUS_NOT_ALLOCATED
-        count = math.prod(-(-length // side) for length, side in zip(hc.shape, hc.chunks, strict=True))
+        count = math.prod(-(-length // side) for length, side in zip(hc.shape or (), hc.chunks, strict=True))
         stored = self.get_num_chunks()
         if not stored:
             return SPACE_STATUS_NOT_ALLOCATED
         return SPACE_STATUS_ALLOCATED if stored == count else SPACE_STATUS_PART_ALLOCATED
 
-    def get_type(self) -> Any:
+    def get_type(self) -> h5t.TypeID:
         """Returns the datatype."""
         hc = self._hc
         made = h5t.typewrap(dtypes.in_memory(hc._data.datatype.description))
@@ -95,25 +109,26 @@ class DatasetID(LocationID):
         if address is not None:
             from hyperchunk.group import wrap
 
-            made._found, made._handle = wrap(hc._opened, hc._opened.need().object(address), None), self._handle
+            made._found = cast("Datatype", wrap(hc._opened, hc._opened.need().object(address), None))
+            made._opened_by = self._handle
         made.lock()
         return made
 
-    def get_create_plist(self) -> Any:
+    def get_create_plist(self) -> h5p.PropDCID:
         """Returns the creation properties."""
         from hyperchunk.h5py import _plists
 
         return _plists.dataset_plist(self)
 
-    def get_access_plist(self) -> Any:
+    def get_access_plist(self) -> h5p.PropDAID:
         """Returns the access properties."""
         from hyperchunk.h5py import h5p
 
         settings = self._handle.session.settings
         plist = h5p.PropDAID()
         if "cache" in settings:
-            _, *cache = settings["cache"]
-            plist.set_chunk_cache(*cache)
+            _, slots, size, w0 = settings["cache"]
+            plist.set_chunk_cache(slots, size, w0)
         if self._cache is not None:
             plist.set_chunk_cache(*self._cache)
         return plist
@@ -169,7 +184,9 @@ class DatasetID(LocationID):
     def _file_space(self, space: SpaceID) -> SpaceID:
         return self.get_space() if space is h5s.ALL or space._dims == () != self.shape else space
 
-    def read(self, mspace: SpaceID, fspace: SpaceID, arr: Array, mtype: Any = None, dxpl: object = None) -> None:
+    def read(
+        self, mspace: SpaceID, fspace: SpaceID, arr: Array, mtype: h5t.TypeID | None = None, dxpl: object = None
+    ) -> None:
         """Reads the selection of a dataspace into the selection of an array, with conversion to its dtype."""
         if not arr.flags.c_contiguous or not arr.flags.writeable:
             raise ValueError("Array must be C-contiguous and writable")
@@ -190,9 +207,11 @@ class DatasetID(LocationID):
         found = plan.finish(hc._opened.need(), out)
         _scatter(arr, target, found)
 
-    def write(self, mspace: SpaceID, fspace: SpaceID, arr: Array, mtype: Any = None, dxpl: object = None) -> None:
+    def write(
+        self, mspace: SpaceID, fspace: SpaceID, arr: Array, mtype: h5t.TypeID | None = None, dxpl: object = None
+    ) -> None:
         """Writes the selection of an array into the selection of a dataspace, with conversion from its dtype."""
-        hc = self._hc
+        hc = self._written
         out = hc._out
         chosen = self._file_space(fspace)
         source = chosen if mspace is h5s.ALL else mspace
@@ -235,7 +254,7 @@ class DatasetID(LocationID):
         found = next((chunk for chunk in self._stored() if chunk.chunk_offset == first), None)
         return StoreInfo(None, 0, None, 0) if found is None else found
 
-    def chunk_iter(self, func: Callable[[StoreInfo], Any], dxpl: object = None) -> Any:
+    def chunk_iter(self, func: Callable[[StoreInfo], R | None], dxpl: object = None) -> R | None:
         """Calls a function for each stored chunk until it returns a value."""
         for chunk in self._stored():
             found = func(chunk)
@@ -243,7 +262,9 @@ class DatasetID(LocationID):
                 return found
         return None
 
-    def read_direct_chunk(self, offsets: Any, dxpl: object = None, out: Any = None) -> tuple[int, Any]:
+    def read_direct_chunk(
+        self, offsets: Sequence[int], dxpl: object = None, out: Buffer | None = None
+    ) -> tuple[int, bytes | memoryview]:
         """Returns a chunk in its stored form: the mask of skipped filters, and the bytes, in `out` if it is given."""
         mask, data = self._hc.read_chunk(tuple(offsets))
         if out is None:
@@ -259,7 +280,9 @@ class DatasetID(LocationID):
         view[: len(data)] = data
         return mask, view[: len(data)]
 
-    def write_direct_chunk(self, offsets: Any, data: Any, filter_mask: int = 0, dxpl: object = None) -> None:
+    def write_direct_chunk(
+        self, offsets: Sequence[int], data: Buffer | Array, filter_mask: int = 0, dxpl: object = None
+    ) -> None:
         """Stores a chunk as it is: `data` is the output of the filters."""
         try:
             self._hc.write_chunk(tuple(offsets), data, filter_mask)
@@ -267,19 +290,19 @@ class DatasetID(LocationID):
             raise also(error, OSError) from None
 
 
-def _shown(mtype: Any, arr: Array) -> Any:
+def _shown(mtype: h5t.TypeID, arr: Array) -> Dtype:
     """Returns the dtype for reading with a datatype in memory: the array's own for Python objects."""
     return arr.dtype if arr.dtype.hasobject or mtype._description[0] == "opaque" else mtype.dtype
 
 
-def _index(space: SpaceID, shape: tuple[int, ...]) -> Any:
+def _index(space: SpaceID, shape: tuple[int, ...]) -> npt.NDArray[np.intp] | None:
     """Returns the flat indices of the selected elements, in the order in which HDF5 visits them; None for all."""
     kind, *rest = space._selected
     if kind == "all":
         return None
     dims = space._need()
     if kind == "points":
-        return np.ravel_multi_index(tuple(np.array(rest[1], np.int64).reshape(-1, rest[0]).T), dims)
+        return np.asarray(np.ravel_multi_index(tuple(np.array(rest[1], np.int64).reshape(-1, rest[0]).T), dims))
     return np.flatnonzero(space._mask(space._selected))
 
 
@@ -300,19 +323,25 @@ def _gather(arr: Array, space: SpaceID) -> Array:
 
 
 def create(
-    loc: Any, name: bytes | None, tid: Any, space: SpaceID, dcpl: Any = None, lcpl: object = None, dapl: Any = None
+    loc: GroupID,
+    name: bytes | None,
+    tid: h5t.TypeID,
+    space: SpaceID,
+    dcpl: h5p.PropDCID | None = None,
+    lcpl: object = None,
+    dapl: object = None,
 ) -> DatasetID:
     """Creates a dataset from a datatype, a dataspace and properties."""
     from hyperchunk.h5py import _plists
 
-    hc = loc._hc
+    hc = loc._written
     made = _plists.create_dataset(hc, name, tid, in_file(tid._description), space, dcpl)
     if dcpl is not None and (kept := _plists.kept(dcpl)):
         loc._handle.session.created[made._object.address] = kept
     return DatasetID(made, loc._handle)
 
 
-def open(loc: Any, name: bytes, dapl: object = None) -> DatasetID:
+def open(loc: Location, name: bytes, dapl: object = None) -> DatasetID:
     """Opens a dataset."""
     from hyperchunk.h5py import h5o
 
@@ -322,8 +351,8 @@ def open(loc: Any, name: bytes, dapl: object = None) -> DatasetID:
     return found
 
 
-_missing: Any = missing(__name__)
+_missing = missing(__name__)
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     return _missing(name)

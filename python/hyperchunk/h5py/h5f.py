@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn, cast
 
 from hyperchunk import File
 from hyperchunk import is_hdf5 as _is_hdf5
 from hyperchunk.exceptions import UnsupportedError
 from hyperchunk.h5py import _files, h5g
-from hyperchunk.h5py._objects import missing
+from hyperchunk.h5py._objects import Location, missing
+from hyperchunk.typing import AnyModeOptions, FileName
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+    from hyperchunk.h5py import h5ac, h5p
+    from hyperchunk.h5py.h5a import AttrID
+    from hyperchunk.write.file import WritableFile
 
 ACC_RDONLY, ACC_RDWR, ACC_TRUNC, ACC_EXCL, ACC_SWMR_WRITE, ACC_SWMR_READ = 0, 1, 2, 4, 32, 64
 CLOSE_DEFAULT, CLOSE_WEAK, CLOSE_SEMI, CLOSE_STRONG = 0, 1, 2, 3
@@ -47,6 +55,12 @@ class FileID(h5g.GroupID):
         super().__init__(handle.session.native, handle)
 
     @property
+    def _native(self) -> File:
+        """Hyperchunk's file; an error if it is closed."""
+        self._hc  # noqa: B018 - raises an error if the file is closed
+        return self._handle.session.native
+
+    @property
     def name(self) -> bytes:
         """Path of the file."""
         self._hc  # noqa: B018 - raises an error if the file is closed
@@ -68,8 +82,8 @@ class FileID(h5g.GroupID):
         """Returns ``ACC_RDONLY``, or ``ACC_RDWR`` for a file that is open for writing."""
         self._hc  # noqa: B018 - raises an error if the file is closed
         if self._handle.session.writes:
-            return ACC_RDWR | (ACC_SWMR_WRITE if self._hc.swmr_mode else 0)
-        return ACC_RDONLY | (ACC_SWMR_READ if self._hc.swmr_mode else 0)
+            return ACC_RDWR | (ACC_SWMR_WRITE if self._native.swmr_mode else 0)
+        return ACC_RDONLY | (ACC_SWMR_READ if self._native.swmr_mode else 0)
 
     def get_filesize(self) -> int:
         """Returns the size of the file in bytes, as of its last commit."""
@@ -93,13 +107,13 @@ class FileID(h5g.GroupID):
             raise UnsupportedError(f"h5f.FileID.get_file_image: the file is not local ({session.name})")
         return path.read_bytes()
 
-    def get_create_plist(self) -> Any:
+    def get_create_plist(self) -> h5p.PropFCID:
         """Returns the creation properties."""
         from hyperchunk.h5py import _headers, _plists, h5p
 
         of_root = _plists.group_plist(self)
         plist = h5p.PropFCID(of_root._values)
-        plist.set_userblock(self._hc.userblock_size)
+        plist.set_userblock(self._native.userblock_size)
         settings = self._handle.session.settings
         try:
             found = _headers.superblock(self._handle.session)
@@ -116,7 +130,7 @@ class FileID(h5g.GroupID):
             plist.set_file_space_page_size(settings["page"])
         return plist
 
-    def get_access_plist(self) -> Any:
+    def get_access_plist(self) -> h5p.PropFAID:
         """Returns the access properties."""
         from hyperchunk.h5py import h5fd, h5p
 
@@ -124,15 +138,15 @@ class FileID(h5g.GroupID):
         plist = h5p.PropFAID(session.settings)
         drivers = {"sec2": h5fd.SEC2, "stdio": h5fd.STDIO, "core": h5fd.CORE, "fileobj": h5fd.fileobj_driver}
         plist._values["driver"] = drivers.get(session.driver, h5fd.SEC2)
-        plist.set_libver_bounds(*(_RELEASES[name] for name in self._hc.libver))
+        plist.set_libver_bounds(*(_RELEASES[name] for name in self._native.libver))
         plist.set_fclose_degree(CLOSE_STRONG)
         return plist
 
-    def get_mdc_config(self) -> Any:
+    def get_mdc_config(self) -> h5ac.CacheConfig:
         """Returns the settings of libhdf5's metadata cache."""
         return self.get_access_plist().get_mdc_config()
 
-    def set_mdc_config(self, config: Any) -> None:
+    def set_mdc_config(self, config: h5ac.CacheConfig) -> None:
         """Changes the settings of libhdf5's metadata cache, which have no effect."""
         self._handle.session.settings["mdc"] = config
 
@@ -143,30 +157,34 @@ class FileID(h5g.GroupID):
     def start_swmr_write(self) -> None:
         """Begins to write in SWMR mode: readers see flushed data after they refresh."""
         self._handle.session.flush()
-        self._hc.swmr_mode = True
+        cast("WritableFile", self._native).swmr_mode = True
 
 
-def _encoded(name: Any) -> Any:
-    return name if _files.is_fileobj(name) else os.fsdecode(name)
+def _encoded(name: FileName) -> FileName:
+    return name if _files.is_fileobj(name) else os.fsdecode(cast("str | bytes | os.PathLike[str]", name))
 
 
-def open(name: Any, flags: int = ACC_RDWR, fapl: Any = None) -> FileID:
+def open(name: FileName, flags: int = ACC_RDWR, fapl: h5p.PropFAID | None = None) -> FileID:
     """Opens a file; `flags` is ``ACC_RDONLY`` or ``ACC_RDWR``."""
-    options = {} if fapl is None else fapl._options()
+    options: AnyModeOptions = {} if fapl is None else fapl._options()
     if fapl is not None and "image" in fapl._values:
         return open_file_image(fapl._values["image"], flags)
     if flags & ACC_RDWR:
         mode = "r+"
     else:
         mode = "r"
-        options |= {"swmr": True} if flags & ACC_SWMR_READ else {}
-        options = {name: value for name, value in options.items() if name in ("locking", "swmr", "driver")}
+        if flags & ACC_SWMR_READ:
+            options["swmr"] = True
+        kept = {name: value for name, value in options.items() if name in ("locking", "swmr", "driver")}
+        options = cast("AnyModeOptions", kept)
     return FileID(_files.open_file(_encoded(name), mode, options))
 
 
-def create(name: Any, flags: int = ACC_TRUNC, fcpl: Any = None, fapl: Any = None) -> FileID:
+def create(
+    name: FileName, flags: int = ACC_TRUNC, fcpl: h5p.PropFCID | None = None, fapl: h5p.PropFAID | None = None
+) -> FileID:
     """Creates a file; `flags` is ``ACC_TRUNC`` or ``ACC_EXCL``."""
-    options: dict[str, Any] = {} if fapl is None else fapl._options()
+    options: AnyModeOptions = {} if fapl is None else fapl._options()
     if fcpl is not None:
         if fcpl.get_userblock():
             options["userblock_size"] = fcpl.get_userblock()
@@ -182,7 +200,7 @@ def create(name: Any, flags: int = ACC_TRUNC, fcpl: Any = None, fapl: Any = None
     return FileID(_files.open_file(_encoded(name), "x" if flags & ACC_EXCL else "w", options))
 
 
-def open_file_image(image: Any, flags: int = 0) -> FileID:
+def open_file_image(image: Buffer, flags: int = 0) -> FileID:
     """Opens the bytes of a file."""
     data = bytes(image)
     if flags & FILE_IMAGE_OPEN_RW or flags & ACC_RDWR:
@@ -191,29 +209,29 @@ def open_file_image(image: Any, flags: int = 0) -> FileID:
     return FileID(_files.Handle(_files.Session(native, object(), "<image>", driver="core", writes=False)))
 
 
-def is_hdf5(name: Any) -> bool:
+def is_hdf5(name: str | bytes | os.PathLike[str]) -> bool:
     """Returns whether a file exists and has an HDF5 signature."""
     return _is_hdf5(os.fsdecode(name))
 
 
-def flush(obj: Any, scope: int = SCOPE_LOCAL) -> None:
+def flush(obj: Location | AttrID, scope: int = SCOPE_LOCAL) -> None:
     """Commits the file of an object."""
     obj._hc  # noqa: B018 - raises an error if the file is closed
     if obj._handle.session.writes:
         obj._handle.session.flush()
 
 
-def get_name(obj: Any) -> bytes:
+def get_name(obj: Location | AttrID) -> bytes:
     """Returns the path of an object's file."""
     return os.fsencode(obj._handle.session.name)
 
 
-def get_obj_count(where: Any = OBJ_ALL, types: int = OBJ_ALL) -> int:
+def get_obj_count(where: FileID | int = OBJ_ALL, types: int = OBJ_ALL) -> int:
     """Returns the number of open identifiers: only of files, since objects need not be closed."""
     return len(get_obj_ids(where, types))
 
 
-def get_obj_ids(where: Any = OBJ_ALL, types: int = OBJ_ALL) -> list[Any]:
+def get_obj_ids(where: FileID | int = OBJ_ALL, types: int = OBJ_ALL) -> list[FileID]:
     """Returns the open identifiers: only of files, since objects need not be closed."""
     if not types & OBJ_FILE:
         return []
@@ -234,8 +252,8 @@ def mount(*_: object, **__: object) -> NoReturn:
 
 
 unmount = mount
-_missing: Any = missing(__name__)
+_missing = missing(__name__)
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     return _missing(name)

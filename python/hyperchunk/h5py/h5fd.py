@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from hyperchunk.h5py._objects import missing
 
 MEM_DEFAULT, MEM_SUPER, MEM_BTREE, MEM_DRAW, MEM_GHEAP, MEM_LHEAP, MEM_OHDR, MEM_NTYPES = range(8)
@@ -19,8 +17,8 @@ fileobj_driver = _FIRST_DRIVER + 8
 # Drivers that are not available.
 DIRECT = MPIO = MPIPOSIX = ROS3D = WINDOWS = -1
 
-_missing: Any = missing(__name__)
+_missing = missing(__name__)
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     return _missing(name)

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
+from hyperchunk import Group
 from hyperchunk.exceptions import HyperchunkError, InvalidError, ObjectNotFoundError, also
 from hyperchunk.h5py import h5l
-from hyperchunk.h5py._objects import LocationID, missing
+from hyperchunk.h5py._objects import Location, LocationID, R, missing
+
+if TYPE_CHECKING:
+    from hyperchunk.h5py import h5p
+    from hyperchunk.write.group import WritableGroup
 
 UNKNOWN, GROUP, DATASET, TYPE, LINK = -1, 0, 1, 2, 3
 # HDF5's type of a link that is neither hard nor soft.
@@ -27,8 +32,13 @@ class GroupStat(NamedTuple):
     linklen: int
 
 
-class GroupID(LocationID):
+class GroupID(LocationID[Group]):
     """A group."""
+
+    @property
+    def _written(self) -> WritableGroup:
+        """Hyperchunk's object, of a file that is being written."""
+        return cast("WritableGroup", self._hc)
 
     @property
     def links(self) -> h5l.LinkProxy:
@@ -40,7 +50,7 @@ class GroupID(LocationID):
         current_name: bytes,
         new_name: bytes,
         link_type: int = LINK_HARD,
-        remote: Any = None,
+        remote: GroupID | None = None,
         *,
         old_name: bytes | None = None,
     ) -> None:
@@ -55,7 +65,7 @@ class GroupID(LocationID):
         """Removes a link."""
         del self._hc[name]
 
-    def move(self, current_name: bytes, new_name: bytes, remote: Any = None) -> None:
+    def move(self, current_name: bytes, new_name: bytes, remote: GroupID | None = None) -> None:
         """Renames a link."""
         self.links.move(current_name, self if remote is None else remote, new_name)
 
@@ -77,7 +87,7 @@ class GroupID(LocationID):
         assert isinstance(found, bytes)
         return found
 
-    def get_create_plist(self) -> Any:
+    def get_create_plist(self) -> h5p.PropGCID:
         """Returns the creation properties."""
         from hyperchunk.h5py import _plists
 
@@ -85,14 +95,14 @@ class GroupID(LocationID):
 
     def set_comment(self, name: bytes, comment: bytes) -> None:
         """Stores a comment with an object."""
-        self._hc[name]._node.set_comment(comment)
+        self._written[name]._node.set_comment(comment)
 
     def get_comment(self, name: bytes) -> bytes:
         """Returns the comment of an object."""
-        found: str | None = self._hc[name]._object.comment
+        found = self._hc[name]._object.comment
         return b"" if found is None else found.encode("utf-8", "surrogateescape")
 
-    def __contains__(self, name: bytes) -> bool:
+    def __contains__(self, name: str | bytes) -> bool:
         return name in self._hc
 
     def __iter__(self) -> Iterator[bytes]:
@@ -102,16 +112,18 @@ class GroupID(LocationID):
         return len(self._hc)
 
 
-def create(loc: Any, name: bytes | None, lcpl: Any = None, gcpl: Any = None) -> GroupID:
+def create(
+    loc: GroupID, name: bytes | None, lcpl: h5p.PropLCID | None = None, gcpl: h5p.PropGCID | None = None
+) -> GroupID:
     """Creates a group, anonymous without a name. Creates missing groups of its path only if `lcpl` says so."""
     above = b"" if name is None else name.rstrip(b"/").rpartition(b"/")[0]
-    if above and not (lcpl is not None and lcpl.get_create_intermediate_group()) and above not in loc._hc:
+    if above and not (lcpl is not None and lcpl.get_create_intermediate_group()) and above not in loc:
         raise InvalidError(f"Unable to create group (component not found: {above!r})")
     order = None if gcpl is None else bool(gcpl.get_link_creation_order())
     return GroupID(loc._hc.create_group(name, track_order=order), loc._handle)
 
 
-def open(loc: Any, name: bytes) -> GroupID:
+def open(loc: Location, name: bytes) -> GroupID:
     """Opens a group."""
     from hyperchunk.h5py import h5o
 
@@ -124,12 +136,12 @@ def open(loc: Any, name: bytes) -> GroupID:
     return found
 
 
-def iterate(loc: Any, func: Callable[..., Any], startidx: int = 0, *, obj_name: bytes = b".") -> Any:
+def iterate(loc: GroupID, func: Callable[..., R | None], startidx: int = 0, *, obj_name: bytes = b".") -> R | None:
     """Calls a function with the name of each link until it returns a value."""
     return h5l.LinkProxy(loc).iterate(func, startidx=startidx, obj_name=obj_name)[0]
 
 
-def get_objinfo(obj: Any, name: bytes = b".", follow_link: bool = True) -> GroupStat:
+def get_objinfo(obj: GroupID, name: bytes = b".", follow_link: bool = True) -> GroupStat:
     """Returns the description of an object or, without `follow_link`, of a link."""
     from hyperchunk.h5py import h5o
 
@@ -156,8 +168,8 @@ def _no_info(error: Exception) -> HyperchunkError:
     return also(known, RuntimeError)
 
 
-_missing: Any = missing(__name__)
+_missing = missing(__name__)
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     return _missing(name)

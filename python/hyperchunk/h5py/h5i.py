@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from hyperchunk.h5py import h5a, h5d, h5f, h5g, h5p, h5s, h5t
-from hyperchunk.h5py._objects import LocationID, ObjectID, missing
-from hyperchunk.objects import encode
+from hyperchunk.h5py._objects import Location, LocationID, ObjectID, missing
+from hyperchunk.objects import HLObject, encode
 
 BADID = INVALID_HID = -1
 FILE, GROUP, DATATYPE, DATASPACE, DATASET, ATTR = 1, 2, 3, 4, 5, 7
@@ -29,7 +27,7 @@ def get_type(obj: ObjectID) -> int:
     return next((number for kind, number in _TYPES if isinstance(obj, kind)), BADID)
 
 
-def _is_at(found: Any, name: str | None) -> bool:
+def _is_at(found: HLObject, name: str | None) -> bool:
     """Returns whether a path leads to an object."""
     if name is None or name == "/":
         return True
@@ -40,7 +38,7 @@ def _is_at(found: Any, name: str | None) -> bool:
     return isinstance(other, tuple) or bool(other.address == found._object.address)
 
 
-def get_name(obj: Any) -> bytes | None:
+def get_name(obj: object) -> bytes | None:
     """Returns the path of an object, or None if it has none."""
     if isinstance(obj, h5a.AttrID):
         return obj.name
@@ -50,11 +48,11 @@ def get_name(obj: Any) -> bytes | None:
     if obj._handle.session.writes and not _is_at(found, found._name):
         # The link that it was found by was moved or removed.
         found._name = None
-    name: str | None = found.name
+    name = found.name
     return None if name is None else name.encode("utf-8", "surrogateescape")
 
 
-def get_file_id(obj: Any) -> h5f.FileID:
+def get_file_id(obj: Location | h5a.AttrID) -> h5f.FileID:
     """Returns the identifier of an object's file."""
     if isinstance(obj, h5t.TypeID) and not obj.committed():
         raise ValueError("Invalid location identifier (not a committed datatype)")
@@ -75,8 +73,8 @@ def dec_ref(obj: ObjectID) -> None:
     """Does nothing: Python counts the references."""
 
 
-_missing: Any = missing(__name__)
+_missing = missing(__name__)
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     return _missing(name)

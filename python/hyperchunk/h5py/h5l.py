@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
-from hyperchunk import ExternalLink, SoftLink
-from hyperchunk.h5py._objects import missing
+from hyperchunk import ExternalLink, Group, SoftLink
+from hyperchunk.dtypes import Description
+from hyperchunk.h5py._objects import R, missing
+
+if TYPE_CHECKING:
+    from hyperchunk.h5py.h5g import GroupID
 
 TYPE_HARD, TYPE_SOFT, TYPE_EXTERNAL = 0, 1, 64
 # `_core`'s numbers for the kinds of links.
@@ -33,11 +37,11 @@ def _bytes(value: str | bytes) -> bytes:
 class LinkProxy:
     """The links of a group."""
 
-    def __init__(self, group: Any) -> None:
+    def __init__(self, group: GroupID) -> None:
         self.id = group
 
     @property
-    def _hc(self) -> Any:
+    def _hc(self) -> Group:
         return self.id._hc
 
     def _name(self, name: bytes | None, index: int) -> bytes:
@@ -48,14 +52,14 @@ class LinkProxy:
             raise KeyError(f"Unable to get link info (no link with the number {index})")
         return _bytes(names[index])
 
-    def _target(self, name: bytes) -> Any:
+    def _target(self, name: bytes) -> Description:
         found = self._hc._object.link(name) if name not in (b"/", b".") else None
         if found is None:
             raise KeyError(f"Unable to get link info (no link {name!r})")
         return found
 
     def create_hard(
-        self, new_name: bytes, cur_loc: Any, cur_name: bytes, lcpl: object = None, lapl: object = None
+        self, new_name: bytes, cur_loc: GroupID, cur_name: bytes, lcpl: object = None, lapl: object = None
     ) -> None:
         """Creates a hard link to an object of the same file."""
         self._hc[new_name] = cur_loc._hc[cur_name]
@@ -70,16 +74,18 @@ class LinkProxy:
         """Creates an external link."""
         self._hc[link_name] = ExternalLink(file_name, obj_name)
 
-    def get_val(self, name: bytes, lapl: object = None) -> Any:
+    def get_val(self, name: bytes, lapl: object = None) -> bytes | tuple[bytes, bytes]:
         """Returns the target of a soft link, or the file and the target of an external link."""
         target = self._target(name)
         if target[0] == _HARD:
             raise TypeError("Link must be either a soft or external link")
         return _bytes(target[1]) if target[0] == _SOFT else (_bytes(target[1]), _bytes(target[2]))
 
-    def move(self, src_name: bytes, dst_loc: Any, dst_name: bytes, lcpl: object = None, lapl: object = None) -> None:
+    def move(
+        self, src_name: bytes, dst_loc: GroupID, dst_name: bytes, lcpl: object = None, lapl: object = None
+    ) -> None:
         """Renames a link, or moves it into another group."""
-        here, there = self._hc, dst_loc._hc
+        here, there = self._hc, dst_loc._written
         link = here.get(src_name, getlink=True) if self.exists(src_name) else None
         if link is None:
             raise KeyError(f"Unable to move link (no link {src_name!r})")
@@ -104,7 +110,7 @@ class LinkProxy:
             return LinkProxy(_group(self.id, obj_name)).get_info(name, index)
         name = self._name(name, index)
         target = self._target(name)
-        kind = _TYPES.get(target[0], target[1])
+        kind = _TYPES[target[0]] if target[0] in _TYPES else int(target[1])
         if kind == TYPE_HARD:
             size = target[1]
         elif kind == TYPE_SOFT:
@@ -116,22 +122,30 @@ class LinkProxy:
         # The order of creation is known only from the order of the names.
         return LinkInfo(kind, False, 0, int(not name.isascii()), size)
 
-    def visit(self, func: Callable[..., Any], *, info: bool = False, obj_name: bytes = b".", **orders: object) -> Any:
+    def visit(
+        self, func: Callable[..., R | None], *, info: bool = False, obj_name: bytes = b".", **orders: object
+    ) -> R | None:
         """Calls a function with the path of each link below the group (and its description, with `info`) until it
         returns a value.
         """
         if obj_name != b".":
             return LinkProxy(_group(self.id, obj_name)).visit(func, info=info)
 
-        def call(name: str) -> Any:
+        def call(name: str) -> R | None:
             raw = _bytes(name)
             return func(raw, self.get_info(raw)) if info else func(raw)
 
         return self._hc.visit_links(call)
 
     def iterate(
-        self, func: Callable[..., Any], *, info: bool = False, obj_name: bytes = b".", startidx: int = 0, **_: object
-    ) -> Any:
+        self,
+        func: Callable[..., R | None],
+        *,
+        info: bool = False,
+        obj_name: bytes = b".",
+        startidx: int = 0,
+        **_: object,
+    ) -> tuple[R | None, int]:
         """Calls a function with the name of each link (and its description, with `info`) until it returns a value.
         Returns that value, and the number of the next link.
         """
@@ -146,14 +160,14 @@ class LinkProxy:
         return None, len(names)
 
 
-def _group(loc: Any, name: bytes) -> Any:
+def _group(loc: GroupID, name: bytes) -> GroupID:
     from hyperchunk.h5py import h5o
 
-    return h5o.open(loc, name)
+    return cast("GroupID", h5o.open(loc, name))
 
 
-_missing: Any = missing(__name__)
+_missing = missing(__name__)
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     return _missing(name)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import Any, NoReturn
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NoReturn, Self, TypeAlias, TypedDict
 
 import numpy as np
 
@@ -11,10 +12,68 @@ from hyperchunk.exceptions import UnsupportedError
 from hyperchunk.h5py import h5ac, h5d, h5f, h5fd, h5z
 from hyperchunk.h5py._objects import ObjectID, missing
 
+if TYPE_CHECKING:
+    import numpy.typing as npt
+    from typing_extensions import Buffer
+
+    from hyperchunk.h5py.h5s import SpaceID
+    from hyperchunk.typing import AnyModeOptions, Array
+
 CRT_ORDER_TRACKED, CRT_ORDER_INDEXED = 1, 2
 DEFAULT = None
 
 Values = tuple[int, ...]
+#: Name of a file.
+FileNameLike: TypeAlias = str | bytes | os.PathLike[str]
+
+
+class Properties(TypedDict, total=False):
+    """Properties that were set, of any class, and settings of an open file."""
+
+    alignment: tuple[int, int]
+    alloc_time: int
+    attribute_order: int
+    cache: tuple[int, int, int, float]
+    chunk: Values
+    chunk_cache: tuple[int, int, float]
+    close: int
+    core: tuple[int, bool]
+    driver: int
+    efile_prefix: bytes
+    encoding: int
+    external: list[tuple[bytes, int, int]]
+    fapl: PropFAID
+    fileobj: object
+    fill: Array
+    fill_defined: int
+    fill_time: int
+    filters: list[tuple[int, int, Values, bytes]]
+    flags: int
+    image: bytes
+    intermediate: bool
+    layout: int
+    libver: tuple[int, int]
+    libver_names: tuple[str, str]
+    link_order: int
+    locking: tuple[bool, bool]
+    locking_option: bool | str
+    mappings: list[tuple[SpaceID, str, str, SpaceID]]
+    mdc: h5ac.CacheConfig
+    meta_block: int
+    nlinks: int
+    page: int
+    pages: tuple[int, int, int]
+    phases: tuple[int, int]
+    prefix: bytes
+    sieve: int
+    sizes: tuple[int, int]
+    strategy: tuple[int, bool, int]
+    track_times: bool
+    userblock: int
+    version: tuple[int, int, int, int]
+    virtual_gap: int
+    virtual_prefix: bytes
+    virtual_view: int
 
 
 class PropID(ObjectID):
@@ -44,11 +103,11 @@ class PropInstanceID(PropID):
 
     _class = "none"
 
-    def __init__(self, values: dict[str, Any] | None = None) -> None:
+    def __init__(self, values: Properties | None = None) -> None:
         super().__init__()
-        self._values: dict[str, Any] = dict(values or {})
+        self._values: Properties = values.copy() if values else {}
 
-    def copy(self) -> Any:
+    def copy(self) -> Self:
         """Returns a copy."""
         return type(self)(self._values)
 
@@ -90,8 +149,7 @@ class PropOCID(PropCreateID):
 
     def get_attr_phase_change(self) -> tuple[int, int]:
         """Returns the numbers of attributes at which their storage changes."""
-        found: tuple[int, int] = self._values.get("phases", (8, 6))
-        return found
+        return self._values.get("phases", (8, 6))
 
     def set_obj_track_times(self, track_times: bool) -> None:
         """Chooses whether times are stored."""
@@ -129,8 +187,7 @@ class PropFCID(PropGCID):
 
     def get_version(self) -> tuple[int, int, int, int]:
         """Returns the versions of superblock, free space, symbol table and shared headers."""
-        found: tuple[int, int, int, int] = self._values.get("version", (0, 0, 0, 0))
-        return found
+        return self._values.get("version", (0, 0, 0, 0))
 
     def set_userblock(self, size: int) -> None:
         """Changes the size of the user block in bytes."""
@@ -148,8 +205,7 @@ class PropFCID(PropGCID):
 
     def get_sizes(self) -> tuple[int, int]:
         """Returns the widths of addresses and lengths in bytes."""
-        found: tuple[int, int] = self._values.get("sizes", (8, 8))
-        return found
+        return self._values.get("sizes", (8, 8))
 
     def set_file_space_strategy(self, strategy: int, persist: bool, threshold: int) -> None:
         """Changes the management of free space."""
@@ -183,7 +239,7 @@ class PropDCID(PropOCID):
         """Returns the layout."""
         return int(self._values.get("layout", h5d.CONTIGUOUS))
 
-    def set_chunk(self, chunksize: Any) -> None:
+    def set_chunk(self, chunksize: Sequence[int]) -> None:
         """Changes the extent of chunks."""
         if not all(int(length) > 0 for length in chunksize):
             raise ValueError("Chunk sizes must be positive")
@@ -194,16 +250,15 @@ class PropDCID(PropOCID):
         """Returns the extent of chunks."""
         if "chunk" not in self._values:
             raise ValueError("Unable to get chunk dimensions (not a chunked storage layout)")
-        found: Values = self._values["chunk"]
-        return found
+        return self._values["chunk"]
 
     # --- Fill value ---
 
-    def set_fill_value(self, value: Any) -> None:
+    def set_fill_value(self, value: npt.ArrayLike) -> None:
         """Changes the fill value: an array of one element."""
         self._values["fill"] = np.array(value)
 
-    def get_fill_value(self, value: Any) -> None:
+    def get_fill_value(self, value: Array) -> None:
         """Puts the fill value into an array of one element."""
         fill = self._values.get("fill")
         value[...] = 0 if fill is None else fill
@@ -236,10 +291,9 @@ class PropDCID(PropOCID):
 
     @property
     def _pipeline(self) -> list[tuple[int, int, Values, bytes]]:
-        found: list[tuple[int, int, Values, bytes]] = self._values.setdefault("filters", [])
-        return found
+        return self._values.setdefault("filters", [])
 
-    def copy(self) -> Any:
+    def copy(self) -> Self:
         """Returns a copy."""
         made = type(self)(self._values)
         made._values["filters"] = list(self._pipeline)
@@ -302,10 +356,9 @@ class PropDCID(PropOCID):
 
     @property
     def _external(self) -> list[tuple[bytes, int, int]]:
-        found: list[tuple[bytes, int, int]] = self._values.setdefault("external", [])
-        return found
+        return self._values.setdefault("external", [])
 
-    def set_external(self, name: Any, offset: int, size: int) -> None:
+    def set_external(self, name: FileNameLike, offset: int, size: int) -> None:
         """Adds an external file."""
         self._external.append((os.fsencode(name), int(offset), int(size)))
 
@@ -318,11 +371,12 @@ class PropDCID(PropOCID):
         return self._external[idx]
 
     @property
-    def _mappings(self) -> list[tuple[Any, str, str, Any]]:
-        found: list[tuple[Any, str, str, Any]] = self._values.setdefault("mappings", [])
-        return found
+    def _mappings(self) -> list[tuple[SpaceID, str, str, SpaceID]]:
+        return self._values.setdefault("mappings", [])
 
-    def set_virtual(self, vspace: Any, src_file_name: Any, src_dset_name: Any, src_space: Any) -> None:
+    def set_virtual(
+        self, vspace: SpaceID, src_file_name: FileNameLike, src_dset_name: str | bytes, src_space: SpaceID
+    ) -> None:
         """Adds a source of a virtual dataset."""
         self._mappings.append((vspace.copy(), os.fsdecode(src_file_name), os.fsdecode(src_dset_name), src_space.copy()))
         self._values["layout"] = h5d.VIRTUAL
@@ -339,11 +393,11 @@ class PropDCID(PropOCID):
         """Returns the name of the dataset of a source."""
         return self._mappings[index][2]
 
-    def get_virtual_vspace(self, index: int = 0) -> Any:
+    def get_virtual_vspace(self, index: int = 0) -> SpaceID:
         """Returns the selection in the virtual dataset."""
         return self._mappings[index][0]
 
-    def get_virtual_srcspace(self, index: int = 0) -> Any:
+    def get_virtual_srcspace(self, index: int = 0) -> SpaceID:
         """Returns the selection in a source."""
         return self._mappings[index][3]
 
@@ -378,8 +432,7 @@ class PropFAID(PropInstanceID):
 
     def get_fapl_core(self) -> tuple[int, bool]:
         """Returns block size and backing store of the driver that keeps a file in memory."""
-        found: tuple[int, bool] = self._values.get("core", (65536, True))
-        return found
+        return self._values.get("core", (65536, True))
 
     def set_fapl_sec2(self) -> None:
         """Chooses the default driver."""
@@ -397,7 +450,7 @@ class PropFAID(PropInstanceID):
         """Raises an error: files in several pieces are not supported."""
         raise UnsupportedError("h5p.PropFAID.set_fapl_split: files in several pieces are not supported")
 
-    def set_fileobj_driver(self, driver_id: int, fileobj: Any) -> None:
+    def set_fileobj_driver(self, driver_id: int, fileobj: object) -> None:
         """Chooses a file-like object."""
         self._values |= {"driver": int(driver_id), "fileobj": fileobj}
 
@@ -411,8 +464,7 @@ class PropFAID(PropInstanceID):
 
     def get_cache(self) -> tuple[int, int, int, float]:
         """Returns the settings of libhdf5's caches."""
-        found: tuple[int, int, int, float] = self._values.get("cache", (0, 8191, 8388608, 0.75))
-        return found
+        return self._values.get("cache", (0, 8191, 8388608, 0.75))
 
     def set_sieve_buf_size(self, size: int) -> None:
         """Changes the size of libhdf5's sieve buffer, which has no effect."""
@@ -428,8 +480,7 @@ class PropFAID(PropInstanceID):
 
     def get_libver_bounds(self) -> tuple[int, int]:
         """Returns the oldest and the newest release whose format is written."""
-        found: tuple[int, int] = self._values.get("libver", (h5f.LIBVER_EARLIEST, h5f.LIBVER_LATEST))
-        return found
+        return self._values.get("libver", (h5f.LIBVER_EARLIEST, h5f.LIBVER_LATEST))
 
     def set_meta_block_size(self, size: int) -> None:
         """Changes the block size of libhdf5's metadata, which has no effect."""
@@ -441,8 +492,7 @@ class PropFAID(PropInstanceID):
 
     def get_mdc_config(self) -> h5ac.CacheConfig:
         """Returns the settings of libhdf5's metadata cache."""
-        found: h5ac.CacheConfig = self._values.setdefault("mdc", h5ac.CacheConfig())
-        return found
+        return self._values.setdefault("mdc", h5ac.CacheConfig())
 
     def set_mdc_config(self, config: h5ac.CacheConfig) -> None:
         """Changes the settings of libhdf5's metadata cache, which have no effect."""
@@ -450,14 +500,13 @@ class PropFAID(PropInstanceID):
 
     def get_alignment(self) -> tuple[int, int]:
         """Returns threshold and interval of the alignment."""
-        found: tuple[int, int] = self._values.get("alignment", (1, 1))
-        return found
+        return self._values.get("alignment", (1, 1))
 
     def set_alignment(self, threshold: int, interval: int) -> None:
         """Changes threshold and interval of the alignment."""
         self._values["alignment"] = (int(threshold), int(interval))
 
-    def set_file_image(self, image: Any) -> None:
+    def set_file_image(self, image: Buffer) -> None:
         """Changes the bytes of a file in memory."""
         self._values["image"] = bytes(image)
 
@@ -467,8 +516,7 @@ class PropFAID(PropInstanceID):
 
     def get_page_buffer_size(self) -> tuple[int, int, int]:
         """Returns the size of libhdf5's page buffer."""
-        found: tuple[int, int, int] = self._values.get("pages", (0, 0, 0))
-        return found
+        return self._values.get("pages", (0, 0, 0))
 
     def set_file_locking(self, use_file_locking: bool, ignore_when_disabled: bool) -> None:
         """Chooses whether files are locked, and whether to continue if the file system does not support it."""
@@ -476,19 +524,19 @@ class PropFAID(PropInstanceID):
 
     def get_file_locking(self) -> tuple[bool, bool]:
         """Returns whether files are locked, and whether to continue if the file system does not support it."""
-        found: tuple[bool, bool] = self._values.get("locking", (True, True))
-        return found
+        return self._values.get("locking", (True, True))
 
-    def _options(self) -> dict[str, Any]:
+    def _options(self) -> AnyModeOptions:
         """Returns options for opening a file with Hyperchunk."""
-        options: dict[str, Any] = {}
+        options: AnyModeOptions = {}
         if self._values.get("driver") == h5fd.CORE:
             options |= {"driver": "core", "backing_store": self.get_fapl_core()[1]}
         if "locking" in self._values:
             locks, best_effort = self.get_file_locking()
             options["locking"] = ("best-effort" if best_effort else True) if locks else False
         if "libver" in self._values:
-            options["libver"] = tuple(_RELEASES[number] for number in self.get_libver_bounds())
+            low, high = self.get_libver_bounds()
+            options["libver"] = (_RELEASES[low], _RELEASES[high])
         if "alignment" in self._values:
             options["alignment_threshold"], options["alignment_interval"] = self.get_alignment()
         return options
@@ -504,14 +552,13 @@ class PropDAID(PropInstanceID):
 
     def set_chunk_cache(self, rdcc_nslots: int, rdcc_nbytes: int, rdcc_w0: float) -> None:
         """Changes the settings of libhdf5's chunk cache."""
-        self._values["cache"] = (int(rdcc_nslots), int(rdcc_nbytes), float(rdcc_w0))
+        self._values["chunk_cache"] = (int(rdcc_nslots), int(rdcc_nbytes), float(rdcc_w0))
 
     def get_chunk_cache(self) -> tuple[int, int, float]:
         """Returns the settings of libhdf5's chunk cache."""
-        found: tuple[int, int, float] = self._values.get("cache", (8191, 8388608, 0.75))
-        return found
+        return self._values.get("chunk_cache", (8191, 8388608, 0.75))
 
-    def set_efile_prefix(self, prefix: Any) -> None:
+    def set_efile_prefix(self, prefix: FileNameLike) -> None:
         """Changes the folder of external files."""
         self._values["efile_prefix"] = os.fsencode(prefix)
 
@@ -519,7 +566,7 @@ class PropDAID(PropInstanceID):
         """Returns the folder of external files."""
         return bytes(self._values.get("efile_prefix", b""))
 
-    def set_virtual_prefix(self, prefix: Any) -> None:
+    def set_virtual_prefix(self, prefix: FileNameLike) -> None:
         """Changes the folder of sources of virtual datasets."""
         self._values["virtual_prefix"] = os.fsencode(prefix)
 
@@ -587,7 +634,7 @@ class PropLAID(PropInstanceID):
         """Returns the maximum number of soft links in a path."""
         return int(self._values.get("nlinks", 16))
 
-    def set_elink_prefix(self, prefix: Any) -> None:
+    def set_elink_prefix(self, prefix: FileNameLike) -> None:
         """Changes the folder of files of external links."""
         self._values["prefix"] = os.fsencode(prefix)
 
@@ -601,8 +648,7 @@ class PropLAID(PropInstanceID):
 
     def get_elink_fapl(self) -> PropFAID:
         """Returns the access to files of external links."""
-        found: PropFAID = self._values.setdefault("fapl", PropFAID())
-        return found
+        return self._values.setdefault("fapl", PropFAID())
 
     def set_elink_acc_flags(self, flags: int) -> None:
         """Changes the mode in which files of external links are opened."""
@@ -644,17 +690,17 @@ _CLASSES = {name: PropClassID(kind._class) for name, kind in _KINDS.items()}
 _INSTANCES = {kind._class: kind for kind in _KINDS.values()}
 
 
-def create(cls: PropClassID) -> Any:
+def create(cls: PropClassID) -> PropInstanceID:
     """Creates a property list of a class."""
     if cls._name not in _INSTANCES:
         raise ValueError("Unable to create property list (no class)")
     return _INSTANCES[cls._name]()
 
 
-_missing: Any = missing(__name__)
+_missing = missing(__name__)
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> PropClassID:
     return _CLASSES[name] if name in _CLASSES else _missing(name)
 
 

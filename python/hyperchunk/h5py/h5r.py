@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from hyperchunk.h5py import h5o
-from hyperchunk.h5py._objects import identifier, missing
+from hyperchunk.h5py._objects import Location, identifier, missing
+from hyperchunk.h5py.h5d import DatasetID
+from hyperchunk.h5py.h5g import GroupID
 from hyperchunk.h5py.h5s import SpaceID
+from hyperchunk.h5py.h5t import TypeID
 from hyperchunk.objects import resolve_region
 from hyperchunk.references import Reference, RegionReference
 
 OBJECT, DATASET_REGION = 0, 1
 
 
-def create(loc: Any, name: bytes, ref_type: int, space: SpaceID | None = None) -> Reference:
+def create(loc: Location, name: bytes, ref_type: int, space: SpaceID | None = None) -> Reference:
     """Makes a reference to an object or, with ``DATASET_REGION``, to a selection of a dataset."""
     found = h5o.open(loc, name)
-    reference: Reference = found._hc.ref
+    reference = found._hc.ref
     if ref_type == OBJECT:
         return reference
     if ref_type != DATASET_REGION:
@@ -27,14 +28,14 @@ def create(loc: Any, name: bytes, ref_type: int, space: SpaceID | None = None) -
     return RegionReference(raw=reference._raw, region=made)
 
 
-def dereference(ref: Reference, loc: Any) -> Any:
+def dereference(ref: Reference, loc: Location) -> GroupID | DatasetID | TypeID | None:
     """Opens the object to which a reference points; None for a null one."""
     if not ref:
         return None
     return identifier(loc._hc.file[ref], loc._handle)
 
 
-def get_region(ref: RegionReference, loc: Any) -> SpaceID | None:
+def get_region(ref: RegionReference, loc: Location) -> SpaceID | None:
     """Returns the extent of the dataset to which a reference points, with the selection."""
     if not ref:
         return None
@@ -43,13 +44,13 @@ def get_region(ref: RegionReference, loc: Any) -> SpaceID | None:
     return SpaceID(shape, dataset.maxshape, selected=selection.native.description(list(shape)))
 
 
-def get_obj_type(ref: Reference, loc: Any) -> int | None:
+def get_obj_type(ref: Reference, loc: Location) -> int | None:
     """Returns the type of the object to which a reference points, as ``h5g`` numbers it."""
     found = dereference(ref, loc)
     return None if found is None else h5o.get_info(found).type
 
 
-def get_name(ref: Reference, loc: Any) -> bytes | None:
+def get_name(ref: Reference, loc: Location) -> bytes | None:
     """Returns the path of the object to which a reference points."""
     from hyperchunk.h5py.h5i import get_name as name_of
 
@@ -57,8 +58,8 @@ def get_name(ref: Reference, loc: Any) -> bytes | None:
     return None if found is None else name_of(found)
 
 
-_missing: Any = missing(__name__)
+_missing = missing(__name__)
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     return _missing(name)

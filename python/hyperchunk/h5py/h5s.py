@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from hyperchunk import _core
 from hyperchunk.exceptions import UnsupportedError
 from hyperchunk.h5py._objects import ObjectID, missing
-from hyperchunk.selections import Selection, Space
+from hyperchunk.selections import Selection, Space, StoredSelection
 from hyperchunk.typing import Array
 
 NO_CLASS, SCALAR, SIMPLE, NULL = -1, 0, 1, 2
@@ -34,7 +35,7 @@ class SpaceID(ObjectID):
     """A dataspace. `dims` is None for a null dataspace."""
 
     def __init__(
-        self, dims: Dims | None, bounds: tuple[int | None, ...] | None = None, *, selected: tuple[Any, ...] = ("all",)
+        self, dims: Dims | None, bounds: tuple[int | None, ...] | None = None, *, selected: StoredSelection = ("all",)
     ) -> None:
         super().__init__()
         self._dims = dims
@@ -69,7 +70,7 @@ class SpaceID(ObjectID):
         """Returns the number of dimensions."""
         return len(self._need())
 
-    def get_simple_extent_dims(self, maxdims: bool = False) -> Any:
+    def get_simple_extent_dims(self, maxdims: bool = False) -> Dims | None:
         """Returns the extent; or, with `maxdims`, the maximum extent, with ``UNLIMITED`` for dimensions without one;
         None for a null dataspace.
         """
@@ -161,7 +162,7 @@ class SpaceID(ObjectID):
             raise ValueError("Can't get element points (not an element selection)")
         return np.array(self._selected[2], np.uint64).reshape(-1, self._selected[1])
 
-    def select_elements(self, coords: Any, op: int = SELECT_SET) -> None:
+    def select_elements(self, coords: npt.ArrayLike, op: int = SELECT_SET) -> None:
         """Selects points by their coordinates, a row for each; also before (``SELECT_PREPEND``) or after
         (``SELECT_APPEND``) the current ones.
         """
@@ -197,7 +198,12 @@ class SpaceID(ObjectID):
         return corners[startblock : None if numblocks is None else startblock + numblocks]
 
     def select_hyperslab(
-        self, start: Any, count: Any, stride: Any = None, block: Any = None, op: int = SELECT_SET
+        self,
+        start: Sequence[int],
+        count: Sequence[int],
+        stride: Sequence[int] | None = None,
+        block: Sequence[int] | None = None,
+        op: int = SELECT_SET,
     ) -> None:
         """Selects a pattern of blocks, combined with the current selection by `op`."""
         rank = len(self._need())
@@ -215,10 +221,10 @@ class SpaceID(ObjectID):
                 raise ValueError("Unable to set hyperslab selection (hyperslab blocks overlap)")
             axes.append((int(first), int(step), None if number == UNLIMITED else int(number), int(size)))
         empty = any(number == 0 or size == 0 for _, _, number, size in axes)
-        made: tuple[Any, ...] = ("none",) if empty else ("regular", tuple(axes))
+        made: StoredSelection = ("none",) if empty else ("regular", tuple(axes))
         self._combine(made, op)
 
-    def _combine(self, other: tuple[Any, ...], op: int) -> None:
+    def _combine(self, other: StoredSelection, op: int) -> None:
         present = self._selected
         if op == SELECT_SET or (op == SELECT_OR and present[0] == "none"):
             self._selected = other
@@ -241,7 +247,7 @@ class SpaceID(ObjectID):
             raise ValueError(f"Unable to set hyperslab selection (operation {op})")
         self._selected = _blocks(operations[op]())
 
-    def _mask(self, selected: tuple[Any, ...]) -> Array:
+    def _mask(self, selected: StoredSelection) -> Array:
         dims = self._need()
         if math.prod(dims) > _MOST_COMBINED:
             raise UnsupportedError(f"cannot combine selections in an extent of {math.prod(dims)} elements")
@@ -306,7 +312,7 @@ def _squeezed(shape: Dims | None) -> Dims:
     return tuple(length for length in shape or () if length != 1)
 
 
-def _blocks(mask: Array) -> tuple[Any, ...]:
+def _blocks(mask: Array) -> StoredSelection:
     """Returns the selection of a mask, as a row of elements for each block, merged along the second last dimension."""
     if not mask.any():
         return ("none",)
@@ -353,8 +359,8 @@ def _check_bounds(dims: Dims, bounds: tuple[int | None, ...] | None) -> None:
 
 #: Stands for all elements, in calls that read or write.
 ALL = SpaceID(())
-_missing: Any = missing(__name__)
+_missing = missing(__name__)
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     return _missing(name)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn, cast
 
 import numpy as np
 
-from hyperchunk import _core, dtypes
-from hyperchunk.dtypes import StringInfo as string_info  # noqa: N813 - h5py's name
+from hyperchunk import Datatype, _core, dtypes
 from hyperchunk.dtypes import (
+    Description,
     check_complex_dtype,
     check_dtype,
     check_enum_dtype,
@@ -25,10 +25,19 @@ from hyperchunk.dtypes import (
     string_dtype,
     vlen_dtype,
 )
+from hyperchunk.dtypes import StringInfo as string_info  # noqa: N813 - h5py's name
 from hyperchunk.exceptions import NameExistsError, UnsupportedError, also
-from hyperchunk.h5py._objects import LocationID, missing
+from hyperchunk.h5py._objects import Location, LocationID, missing
 from hyperchunk.h5py._types import changed, from_dtype, in_file
+from hyperchunk.typing import Dtype
 from hyperchunk.values import float_description
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from hyperchunk.h5py import h5p
+    from hyperchunk.h5py._files import Handle
+    from hyperchunk.h5py.h5g import GroupID
 
 NO_CLASS, INTEGER, FLOAT, TIME, STRING, BITFIELD, OPAQUE = -1, 0, 1, 2, 3, 4, 5
 COMPOUND, REFERENCE, ENUM, VLEN, ARRAY, COMPLEX = 6, 7, 8, 9, 10, 11
@@ -66,10 +75,10 @@ _NORMS = {"implied": NORM_IMPLIED, "set": NORM_MSBSET, "msb-set": NORM_MSBSET, "
 _ASCII, _UTF8 = "ascii", "utf-8"
 
 
-class TypeID(LocationID):
+class TypeID(LocationID[Datatype]):
     """A datatype, in memory or committed to a file."""
 
-    def __init__(self, description: tuple[Any, ...], found: Any = None, handle: Any = None) -> None:
+    def __init__(self, description: Description, found: Datatype | None = None, handle: Handle | None = None) -> None:
         super().__init__(found, handle)
         self._description = description
         self._is_locked = False
@@ -77,7 +86,7 @@ class TypeID(LocationID):
     @property
     def valid(self) -> int:
         """1 until it, or the file of a committed datatype, is closed, then 0."""
-        return int(not self._closed and (self._handle is None or self._handle.is_open))
+        return int(not self._closed and (self._opened_by is None or self._opened_by.is_open))
 
     @property
     def locked(self) -> bool:
@@ -85,14 +94,14 @@ class TypeID(LocationID):
         return self._is_locked
 
     @property
-    def dtype(self) -> Any:
+    def dtype(self) -> Dtype:
         """NumPy dtype."""
         return dtypes.from_description(self._description)
 
     py_dtype = dtype
 
     def _set(self, index: int, value: object) -> None:
-        if self._is_locked or self._handle is not None:
+        if self._is_locked or self._opened_by is not None:
             raise TypeError("Can't change a datatype (it is immutable)")
         self._description = changed(self._description, index, value)
 
@@ -100,7 +109,7 @@ class TypeID(LocationID):
         return self.equal(other) if isinstance(other, TypeID) else NotImplemented
 
     def __hash__(self) -> int:
-        if self._handle is None and not self._is_locked:
+        if self._opened_by is None and not self._is_locked:
             raise TypeError("Objects of this kind are unhashable: neither locked nor committed")
         return hash(self._description)
 
@@ -108,7 +117,7 @@ class TypeID(LocationID):
         """Returns whether another datatype is the same."""
         return isinstance(typeid, TypeID) and self._description == typeid._description
 
-    def copy(self) -> Any:
+    def copy(self) -> TypeID:
         """Returns a copy that can be changed."""
         return typewrap(self._description)
 
@@ -118,19 +127,19 @@ class TypeID(LocationID):
 
     def committed(self) -> bool:
         """Returns whether it is committed to a file."""
-        return self._handle is not None
+        return self._opened_by is not None
 
-    def commit(self, group: Any, name: bytes | None, lcpl: object = None, tcpl: object = None) -> None:
+    def commit(self, group: GroupID, name: bytes | None, lcpl: object = None, tcpl: object = None) -> None:
         """Commits it to a file."""
-        parent = group._hc
-        if name is not None and name in parent:
+        parent = group._written
+        if name is not None and name in group:
             message = f"Unable to synchronously commit datatype (name already exists: {name!r})"
             raise also(NameExistsError(message), KeyError)
         if name is None:
             raise UnsupportedError("h5t.TypeID.commit: a datatype without a name cannot be committed")
         with parent._new_link(name) as (node, last):
             node.commit_datatype(last, _core.Datatype(in_file(self._description)))
-        self._found, self._handle = parent[name], group._handle
+        self._found, self._opened_by = cast("Datatype", parent[name]), group._handle
 
     def get_class(self) -> int:
         """Returns the class: ``INTEGER``, ``FLOAT``, …"""
@@ -155,14 +164,14 @@ class TypeID(LocationID):
         else:
             self._set(1, int(size))
 
-    def get_super(self) -> Any:
+    def get_super(self) -> TypeID:
         """Returns the datatype of the elements of an array, a sequence, an enumeration or a complex number."""
         positions = {"enum": 2, "vlen": 2, "array": 3, "complex": 2}
         if self._description[0] not in positions:
             raise TypeError("Not a datatype with a base")
         return typewrap(self._description[positions[self._description[0]]])
 
-    def get_create_plist(self) -> Any:
+    def get_create_plist(self) -> h5p.PropTCID:
         """Returns the creation properties of a committed datatype."""
         from hyperchunk.h5py import h5p
 
@@ -172,16 +181,17 @@ class TypeID(LocationID):
         """Raises an error: datatypes cannot be encoded in memory."""
         raise UnsupportedError("h5t.TypeID.encode: datatypes cannot be encoded in memory")
 
-    def __copy__(self) -> Any:
+    def __copy__(self) -> TypeID:
         return self.copy()
 
 
 class TypeAtomicID(TypeID):
     """A number."""
 
-    def _order(self) -> Any:
+    def _order(self) -> str:
         description = self._description
-        return description[2] if description[0] != "complex" else description[2][2]
+        order: str = description[2] if description[0] != "complex" else description[2][2]
+        return order
 
     def get_order(self) -> int:
         """Returns the byte order."""
@@ -332,8 +342,8 @@ class TypeCompositeID(TypeID):
     """A datatype with members."""
 
     @property
-    def _members(self) -> tuple[tuple[Any, ...], ...]:
-        members: tuple[tuple[Any, ...], ...] = self._description[2 if self._description[0] == "compound" else 3]
+    def _members(self) -> tuple[Description, ...]:
+        members: tuple[Description, ...] = self._description[2 if self._description[0] == "compound" else 3]
         return members
 
     def get_nmembers(self) -> int:
@@ -366,7 +376,7 @@ class TypeCompoundID(TypeCompositeID):
         """Returns the offset of a member in bytes."""
         return int(self._members[member][1])
 
-    def get_member_type(self, member: int) -> Any:
+    def get_member_type(self, member: int) -> TypeID:
         """Returns the datatype of a member."""
         if not 0 <= member < len(self._members):
             raise ValueError("Member index is out of range")
@@ -435,7 +445,7 @@ _WRAPPERS: dict[str, type[TypeID]] = {
 }
 
 
-def _occurs(description: tuple[Any, ...], wanted: int) -> bool:
+def _occurs(description: Description, wanted: int) -> bool:
     if _CLASSES[description[0]] == wanted:
         return True
     match description[0]:
@@ -449,12 +459,12 @@ def _occurs(description: tuple[Any, ...], wanted: int) -> bool:
             return False
 
 
-def typewrap(description: tuple[Any, ...]) -> Any:
+def typewrap(description: Description) -> TypeID:
     """Returns the datatype of a description."""
     return _WRAPPERS[description[0]](description)
 
 
-def committed_type(found: Any, handle: Any) -> Any:
+def committed_type(found: Datatype, handle: Handle) -> TypeID:
     """Returns the identifier of a committed datatype."""
     description = dtypes.in_memory(found._object.datatype().description)
     return _WRAPPERS[description[0]](description, found, handle)
@@ -463,7 +473,7 @@ def committed_type(found: Any, handle: Any) -> Any:
 # --- Making datatypes ---
 
 
-def create(classtype: int, size: int) -> Any:
+def create(classtype: int, size: int) -> TypeID:
     """Creates a datatype of a class: ``COMPOUND``, ``OPAQUE``, ``STRING`` or ``ENUM``."""
     match classtype:
         case 6:
@@ -480,7 +490,7 @@ def create(classtype: int, size: int) -> Any:
             raise ValueError("Class must be COMPOUND, OPAQUE, STRING or ENUM.")
 
 
-def open(group: Any, name: bytes, tapl: object = None) -> Any:
+def open(group: Location, name: bytes, tapl: object = None) -> TypeID:
     """Opens a committed datatype."""
     from hyperchunk.h5py import h5o
 
@@ -490,7 +500,7 @@ def open(group: Any, name: bytes, tapl: object = None) -> Any:
     return found
 
 
-def array_create(base: TypeID, dims_tpl: tuple[int, ...]) -> Any:
+def array_create(base: TypeID, dims_tpl: tuple[int, ...]) -> TypeID:
     """Creates an array datatype."""
     size = base.get_size()
     for length in dims_tpl:
@@ -498,17 +508,17 @@ def array_create(base: TypeID, dims_tpl: tuple[int, ...]) -> Any:
     return typewrap(("array", size, tuple(int(length) for length in dims_tpl), base._description))
 
 
-def enum_create(base: TypeID) -> Any:
+def enum_create(base: TypeID) -> TypeID:
     """Creates an enumeration without members, based on an integer type."""
     return typewrap(("enum", base.get_size(), base._description, ()))
 
 
-def vlen_create(base: TypeID) -> Any:
+def vlen_create(base: TypeID) -> TypeID:
     """Creates a datatype of sequences of variable length."""
     return typewrap(("vlen", 16, base._description))
 
 
-def py_create(dtype_in: Any, logical: bool = False, aligned: bool = False) -> Any:
+def py_create(dtype_in: npt.DTypeLike, logical: bool = False, aligned: bool = False) -> TypeID:
     """Returns the datatype of a dtype: as it is in memory or, with `logical`, as it is stored."""
     return typewrap(from_dtype(np.dtype(dtype_in), bool(logical)))
 
@@ -522,11 +532,11 @@ def find(src: TypeID, dst: TypeID) -> tuple[bool, ...] | None:
     return (True,)
 
 
-def _integer(size: int, order: int, signed: bool) -> tuple[Any, ...]:
+def _integer(size: int, order: int, signed: bool) -> Description:
     return ("integer", size, _ORDER_NAMES[order], signed, 0, 8 * size)
 
 
-def _constant(description: tuple[Any, ...]) -> Any:
+def _constant(description: Description) -> TypeID:
     made = typewrap(description)
     made.lock()
     return made
@@ -535,9 +545,9 @@ def _constant(description: tuple[Any, ...]) -> Any:
 _LETTERS = {"LE": "<", "BE": ">"}
 
 
-def _constants() -> dict[str, Any]:
+def _constants() -> dict[str, TypeID]:
     """Returns the predefined datatypes."""
-    found: dict[str, tuple[Any, ...]] = {}
+    found: dict[str, Description] = {}
     native = "<" if np.little_endian else ">"
     for suffix, order in _LETTERS.items():
         for size in (1, 2, 4, 8):
@@ -566,10 +576,10 @@ def _constants() -> dict[str, Any]:
 
 
 _PREDEFINED = _constants()
-_missing: Any = missing(__name__)
+_missing = missing(__name__)
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> TypeID:
     return _PREDEFINED[name] if name in _PREDEFINED else _missing(name)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from hyperchunk import _core
 from hyperchunk.exceptions import UnsupportedError
 from hyperchunk.h5py._objects import missing
@@ -50,8 +48,8 @@ def _register_lzf() -> None:
     """Does nothing: LZF is built in."""
 
 
-_missing: Any = missing(__name__)
+_missing = missing(__name__)
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     return _missing(name)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
+from hyperchunk.attributes import AttributeManager as Attributes
 from hyperchunk.exceptions import InvalidError, also
 from hyperchunk.h5py import h5a
 from hyperchunk.h5py._hl import base
 from hyperchunk.objects import encode
+from hyperchunk.typing import AttributeValue, ShapeLike
 
 
 class AttributeManager(base.MutableMappingHDF5, base.CommonStateObject):
@@ -18,13 +19,13 @@ class AttributeManager(base.MutableMappingHDF5, base.CommonStateObject):
         self._id = parent.id
 
     @property
-    def _attributes(self) -> Any:
+    def _attributes(self) -> Attributes:
         return self._id._hc.attrs
 
-    def __getitem__(self, name: str | bytes) -> Any:
+    def __getitem__(self, name: str | bytes) -> AttributeValue:
         return self._attributes[name]
 
-    def get(self, name: str | bytes, default: Any = None) -> Any:
+    def get(self, name: str | bytes, default: object = None) -> AttributeValue:
         """Returns the value of an attribute, or `default`, also if the file is closed."""
         if not self._id:
             return default
@@ -34,17 +35,19 @@ class AttributeManager(base.MutableMappingHDF5, base.CommonStateObject):
         """Returns the low-level identifier of an attribute."""
         return h5a.open(self._id, encode(name))
 
-    def __setitem__(self, name: str | bytes, value: Any) -> None:
+    def __setitem__(self, name: str | bytes, value: object) -> None:
         self._attributes[_named(name)] = base.native(value)
 
     def __delitem__(self, name: str | bytes) -> None:
         del self._attributes[name]
 
-    def create(self, name: str | bytes, data: Any, shape: Any = None, dtype: Any = None) -> None:
+    def create(
+        self, name: str | bytes, data: object, shape: ShapeLike | None = None, dtype: base.DtypeLike | None = None
+    ) -> None:
         """Sets an attribute, replacing an existing one; `shape` and `dtype` override the ones of `data`."""
         self._attributes.create(_named(name), base.native(data), shape, base.datatype(dtype))
 
-    def modify(self, name: str | bytes, value: Any) -> None:
+    def modify(self, name: str | bytes, value: object) -> None:
         """Changes the value of an attribute, which keeps its type and shape; creates it if it does not exist."""
         self._attributes.modify(_named(name), base.native(value))
 
@@ -55,15 +58,13 @@ class AttributeManager(base.MutableMappingHDF5, base.CommonStateObject):
         return iter(self._attributes)
 
     def __reversed__(self) -> Iterator[str]:
-        found: Iterator[str] = reversed(self._attributes)
-        return found
+        return reversed(self._attributes)
 
     def __contains__(self, name: object) -> bool:
         return name in self._attributes
 
-    def _pairs(self, backwards: bool) -> Iterator[tuple[str, Any]]:
-        found: Iterator[tuple[str, Any]] = self._attributes._pairs(backwards)
-        return found
+    def _pairs(self, backwards: bool) -> Iterator[tuple[str, AttributeValue]]:
+        return self._attributes._pairs(backwards)
 
     def __repr__(self) -> str:
         if not self._id:

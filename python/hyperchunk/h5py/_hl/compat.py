@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import os
-from typing import Any
 
 WINDOWS_ENCODING = "utf-8"
 
 
-def filename_encode(filename: Any) -> bytes:
+def filename_encode(filename: str | bytes | os.PathLike[str]) -> bytes:
     """Returns the name of a file as bytes."""
     return os.fsencode(filename)
 
 
-def filename_decode(filename: Any) -> str:
+def filename_decode(filename: str | bytes | os.PathLike[str]) -> str:
     """Returns the name of a file as text."""
     return os.fsdecode(filename)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 import numpy as np
 
@@ -17,11 +17,22 @@ from hyperchunk.indexing import is_list
 from hyperchunk.views import AbstractView, AsStrView, AsTypeView, FieldsView
 from hyperchunk.views import ChunkIterator as NativeChunks
 
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from hyperchunk.h5py._hl.dims import DimensionManager
+    from hyperchunk.h5py.h5p import PropDCID
+    from hyperchunk.likeness import FilterSetting
+    from hyperchunk.typing import Array, Dtype, Index, Shape, Values
+
+#: Selection whose chunks are iterated over.
+ChunkSelection: TypeAlias = slice | int | tuple[slice | int, ...]
+
 MPI = False
 vds_support = True
 
 
-def _checked(args: Any, shape: Any) -> Any:
+def _checked(args: Index, shape: Shape | None) -> Index:
     """Returns an index, unless h5py refuses it: programs rely on its errors.
 
     Raises:
@@ -47,7 +58,7 @@ def _checked(args: Any, shape: Any) -> Any:
             raise TypeError(f"Selection can't process {each.tolist()!r}")
         if each.dtype.kind in "iu" and 0 <= axis < len(shape or ()):
             numbers = each.astype("i8")
-            if (np.diff(np.where(numbers < 0, numbers + shape[axis], numbers)) <= 0).any():
+            if (np.diff(np.where(numbers < 0, numbers + (shape or ())[axis], numbers)) <= 0).any():
                 raise TypeError("Indexing elements must be in increasing order")
     if len(lists) > 1:
         raise TypeError("Only one indexing vector or array is currently allowed for fancy indexing")
@@ -57,8 +68,8 @@ def _checked(args: Any, shape: Any) -> Any:
 class ChunkIterator(NativeChunks):
     """Iterator over the intersections of a selection with each chunk, as slices."""
 
-    def __init__(self, dset: Any, source_sel: Any = None) -> None:
-        super().__init__(tuple(dset.shape), dset.chunks, source_sel)
+    def __init__(self, dset: Dataset, source_sel: ChunkSelection | None = None) -> None:
+        super().__init__(tuple(cast("Shape", dset.shape)), dset.chunks, source_sel)
 
 
 class _Reader:
@@ -67,7 +78,7 @@ class _Reader:
     def __init__(self, dset: Dataset) -> None:
         self._dset = dset
 
-    def read(self, args: Any) -> Any:
+    def read(self, args: Index) -> Values:
         """Returns the values of an index."""
         return self._dset._hc[_checked(args, self._dset.shape)]
 
@@ -75,7 +86,16 @@ class _Reader:
 class Dataset(HLObject):
     """A dataset: ``dataset[index]`` reads, ``dataset[index] = values`` writes."""
 
-    def __init__(self, bind: Any, *, readonly: bool = False) -> None:
+    _id: h5d.DatasetID
+
+    if TYPE_CHECKING:
+
+        @property
+        def id(self) -> h5d.DatasetID: ...
+        @property
+        def _hc(self) -> Native: ...
+
+    def __init__(self, bind: object, *, readonly: bool = False) -> None:
         if not isinstance(bind, h5d.DatasetID):
             raise ValueError(f"{bind} is not a DatasetID")
         super().__init__(bind)
@@ -84,7 +104,7 @@ class Dataset(HLObject):
     # --- Properties ---
 
     @property
-    def dims(self) -> Any:
+    def dims(self) -> DimensionManager:
         """Dimensions, with their labels and scales."""
         from hyperchunk.h5py._hl.dims import DimensionManager
 
@@ -96,16 +116,16 @@ class Dataset(HLObject):
         return int(self._hc.ndim)
 
     @property
-    def shape(self) -> Any:
+    def shape(self) -> Shape | None:
         """Extent; None for a null dataspace."""
         return self._hc.shape
 
     @shape.setter
-    def shape(self, shape: Any) -> None:
+    def shape(self, shape: Shape) -> None:
         self.resize(shape)
 
     @property
-    def size(self) -> Any:
+    def size(self) -> int | None:
         """Number of elements; None for a null dataspace."""
         return self._hc.size
 
@@ -115,32 +135,32 @@ class Dataset(HLObject):
         return int(self._hc.nbytes)
 
     @property
-    def dtype(self) -> Any:
+    def dtype(self) -> Dtype:
         """NumPy dtype."""
         return self._id.dtype
 
     @property
-    def chunks(self) -> Any:
+    def chunks(self) -> Shape | None:
         """Extent of chunks; None if the layout is not chunked."""
         return self._hc.chunks
 
     @property
-    def compression(self) -> Any:
+    def compression(self) -> str | None:
         """Compression, or None."""
         return self._hc.compression
 
     @property
-    def compression_opts(self) -> Any:
+    def compression_opts(self) -> FilterSetting:
         """Options of the compression."""
         return self._hc.compression_opts
 
     @property
-    def filter_ids(self) -> Any:
+    def filter_ids(self) -> tuple[int, ...]:
         """Numbers of the filters."""
         return self._hc.filter_ids
 
     @property
-    def filter_names(self) -> Any:
+    def filter_names(self) -> tuple[str, ...]:
         """Names of the filters."""
         return self._hc.filter_names
 
@@ -155,22 +175,22 @@ class Dataset(HLObject):
         return bool(self._hc.fletcher32)
 
     @property
-    def scaleoffset(self) -> Any:
+    def scaleoffset(self) -> int | None:
         """Setting of the scale-offset filter, or None."""
         return self._hc.scaleoffset
 
     @property
-    def external(self) -> Any:
+    def external(self) -> list[tuple[str, int, int]] | None:
         """Name, offset and size of each external file; None without any."""
         return self._hc.external
 
     @property
-    def maxshape(self) -> Any:
+    def maxshape(self) -> tuple[int | None, ...] | None:
         """Maximum extent; None in an unlimited dimension."""
         return self._hc.maxshape
 
     @property
-    def fillvalue(self) -> Any:
+    def fillvalue(self) -> Values:
         """Fill value."""
         return self._hc.fillvalue
 
@@ -179,17 +199,19 @@ class Dataset(HLObject):
         """True if the layout is virtual."""
         return bool(self._hc.is_virtual)
 
-    def virtual_sources(self) -> Any:
+    def virtual_sources(self) -> list[VDSmap]:
         """Returns the sources of a virtual dataset."""
         if not self.is_virtual:
             raise RuntimeError("Not a virtual dataset")
         plist = self._dcpl
         return [
-            VDSmap(
-                plist.get_virtual_vspace(index),
-                plist.get_virtual_filename(index),
-                plist.get_virtual_dsetname(index),
-                plist.get_virtual_srcspace(index),
+            VDSmap._make(
+                (
+                    plist.get_virtual_vspace(index),
+                    plist.get_virtual_filename(index),
+                    plist.get_virtual_dsetname(index),
+                    plist.get_virtual_srcspace(index),
+                )
             )
             for index in range(plist.get_virtual_count())
         ]
@@ -200,11 +222,11 @@ class Dataset(HLObject):
         return bool(self._hc.is_scale)
 
     @property
-    def _dcpl(self) -> Any:
+    def _dcpl(self) -> PropDCID:
         return self._id.get_create_plist()
 
     @property
-    def _filters(self) -> dict[str, Any]:
+    def _filters(self) -> dict[str, FilterSetting]:
         return filters.get_filters(self._dcpl)
 
     @property
@@ -228,51 +250,49 @@ class Dataset(HLObject):
         """Returns the length of the first dimension."""
         return int(self._hc.len())
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Values]:
         return iter(self._hc)
 
-    def __getitem__(self, args: Any, new_dtype: Any = None) -> Any:
-        hc = self._hc
-        if new_dtype is not None:
-            hc = hc.astype(new_dtype)
+    def __getitem__(self, args: Index, new_dtype: npt.DTypeLike | None = None) -> Values:
+        hc = self._hc if new_dtype is None else self._hc.astype(new_dtype)
         return hc[_checked(args, hc.shape)]
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> Array:
         if copy is False:
             raise ValueError(f"Dataset.__array__ received {copy=} but memory allocation cannot be avoided on read")
         return self._hc.__array__(dtype)
 
-    def read_direct(self, dest: Any, source_sel: Any = None, dest_sel: Any = None) -> None:
+    def read_direct(self, dest: Array, source_sel: Index | None = None, dest_sel: Index | None = None) -> None:
         """Reads into an existing array."""
         self._hc.read_direct(dest, source_sel, dest_sel)
 
-    def iter_chunks(self, sel: Any = None) -> ChunkIterator:
+    def iter_chunks(self, sel: ChunkSelection | None = None) -> ChunkIterator:
         """Iterates over the chunks, as slices."""
         return ChunkIterator(self, sel)
 
-    def astype(self, dtype: Any) -> Any:
+    def astype(self, dtype: npt.DTypeLike) -> AsTypeView | Dataset:
         """Returns a view whose values are converted on reading."""
         found = self._hc.astype(dtype)
-        return self if Native in type(found).__mro__ else found
+        return self if isinstance(found, Native) else found
 
-    def asstr(self, encoding: str | None = None, errors: str = "strict") -> Any:
+    def asstr(self, encoding: str | None = None, errors: str = "strict") -> AsStrView:
         """Returns a view whose strings are decoded on reading."""
         return self._hc.asstr(encoding, errors)
 
-    def fields(self, names: Any, *, _prior_dtype: Any = None) -> Any:
+    def fields(self, names: str | list[str] | tuple[str, ...], *, _prior_dtype: object = None) -> FieldsView:
         """Returns a view of some members of a compound."""
         return self._hc.fields(names)
 
     # --- Writing ---
 
-    def __setitem__(self, args: Any, val: Any) -> None:
+    def __setitem__(self, args: Index, val: object) -> None:
         self._hc[_checked(args, self.shape)] = np.asarray(val) if isinstance(val, Dataset) else base.native(val)
 
-    def write_direct(self, source: Any, source_sel: Any = None, dest_sel: Any = None) -> None:
+    def write_direct(self, source: Array, source_sel: Index | None = None, dest_sel: Index | None = None) -> None:
         """Writes from an array."""
         self._hc.write_direct(source, source_sel, dest_sel)
 
-    def resize(self, size: Any, axis: int | None = None) -> None:
+    def resize(self, size: int | tuple[int, ...], axis: int | None = None) -> None:
         """Changes the extent; with `axis`, of that dimension only."""
         self._hc.resize(size, axis)
 

@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import posixpath
-from typing import Any
+from typing import TYPE_CHECKING
 
 from hyperchunk.h5py import h5t
 from hyperchunk.h5py._hl.base import HLObject
+from hyperchunk.typing import Dtype
 
 
 class Datatype(HLObject):
     """A datatype, which may be a member of a group."""
 
-    def __init__(self, bind: Any) -> None:
+    _id: h5t.TypeID
+
+    def __init__(self, bind: object) -> None:
         if not isinstance(bind, h5t.TypeID):
             raise ValueError(f"{bind} is not a TypeID")
         super().__init__(bind)
 
+    if TYPE_CHECKING:
+
+        @property
+        def id(self) -> h5t.TypeID: ...
+
     @property
-    def dtype(self) -> Any:
+    def dtype(self) -> Dtype:
         """NumPy dtype."""
         return self._id.dtype
 

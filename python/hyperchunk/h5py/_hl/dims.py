@@ -3,32 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, cast
 
 from hyperchunk.h5py import h5ds
 from hyperchunk.h5py._hl import base
 from hyperchunk.h5py._objects import identifier
 
+if TYPE_CHECKING:
+    from hyperchunk import Dataset as NativeDataset
+    from hyperchunk.dimensions import DimensionProxy as NativeDimension
+    from hyperchunk.h5py._hl.dataset import Dataset
+    from hyperchunk.h5py.h5d import DatasetID
+
 
 class DimensionProxy(base.CommonStateObject):
     """A dimension of a dataset."""
 
-    def __init__(self, oid: Any, dimension: int) -> None:
+    def __init__(self, oid: DatasetID, dimension: int) -> None:
         self._id = oid
         self._dimension = dimension
 
     @property
-    def _native(self) -> Any:
+    def _native(self) -> NativeDimension:
         return self._id._hc.dims[self._dimension]
 
-    def _wrap(self, scale: Any) -> Any:
-        return base.wrap(identifier(scale, self._id._handle))
+    def _wrap(self, scale: NativeDataset) -> Dataset:
+        return cast("Dataset", base.wrap(identifier(scale, self._id._handle)))
 
     @property
     def label(self) -> str:
         """Label; empty without one."""
-        label: str = self._native.label
-        return label
+        return self._native.label
 
     @label.setter
     def label(self, val: str) -> None:
@@ -46,27 +51,26 @@ class DimensionProxy(base.CommonStateObject):
     def __len__(self) -> int:
         return len(self._native)
 
-    def __getitem__(self, item: Any) -> Any:
+    def __getitem__(self, item: int | str | bytes) -> Dataset:
         return self._wrap(self._native[item])
 
-    def attach_scale(self, dset: Any) -> None:
+    def attach_scale(self, dset: Dataset) -> None:
         """Attaches a scale."""
         self._native.attach_scale(base.native(dset))
 
-    def detach_scale(self, dset: Any) -> None:
+    def detach_scale(self, dset: Dataset) -> None:
         """Detaches a scale."""
         self._native.detach_scale(base.native(dset))
 
-    def items(self) -> list[tuple[str, Any]]:
+    def items(self) -> list[tuple[str, Dataset]]:
         """Returns the names and the scales."""
         return [(name, self._wrap(scale)) for name, scale in self._native.items()]
 
     def keys(self) -> list[str]:
         """Returns the names of the scales."""
-        keys: list[str] = self._native.keys()
-        return keys
+        return self._native.keys()
 
-    def values(self) -> list[Any]:
+    def values(self) -> list[Dataset]:
         """Returns the scales."""
         return [self._wrap(scale) for scale in self._native.values()]
 
@@ -79,7 +83,7 @@ class DimensionProxy(base.CommonStateObject):
 class DimensionManager(base.CommonStateObject):
     """The dimensions of a dataset."""
 
-    def __init__(self, parent: Any) -> None:
+    def __init__(self, parent: Dataset) -> None:
         self._id = parent.id
 
     def __getitem__(self, index: int) -> DimensionProxy:
@@ -98,6 +102,6 @@ class DimensionManager(base.CommonStateObject):
             return "<Dimensions of closed HDF5 dataset>"
         return f"<Dimensions of HDF5 object at {id(self._id)}>"
 
-    def create_scale(self, dset: Any, name: str = "") -> None:
+    def create_scale(self, dset: Dataset, name: str = "") -> None:
         """Makes a dataset a dimension scale."""
         h5ds.set_scale(dset.id, name.encode("utf-8", "surrogateescape"))

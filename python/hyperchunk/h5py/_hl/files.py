@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self, Unpack, cast
 
 from hyperchunk.exceptions import UnsupportedError
 from hyperchunk.h5py import _files, h5f, h5i, h5p
 from hyperchunk.h5py._hl import attrs
 from hyperchunk.h5py._hl.group import Group
-from hyperchunk.h5py._objects import ObjectID
+from hyperchunk.h5py._objects import Location, ObjectID
 from hyperchunk.h5py.h5 import get_config
-from hyperchunk.typing import FileName
+from hyperchunk.typing import AnyModeOptions, FileName
 from hyperchunk.write.file import _release
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 mpi = ros3 = direct_vfd = False
 hdf5_version = (2, 0, 0)
@@ -27,12 +30,12 @@ _MODES = ("r", "r+", "w", "w-", "x", "a")
 _STRATEGIES = {"fsm": 0, "page": 1, "aggregate": 2, "none": 3}
 
 
-def _set_usual(plist: Any, **_: Any) -> None:
+def _set_usual(plist: h5p.PropFAID, **_: object) -> None:
     plist.set_fapl_sec2()
 
 
 #: Functions of the built-in drivers that a registered one may call.
-_drivers: dict[str, Callable[..., Any]] = {
+_drivers: dict[str, Callable[..., None]] = {
     "sec2": _set_usual,
     "stdio": lambda plist, **_: plist.set_fapl_stdio(),
     "core": lambda plist, **options: plist.set_fapl_core(**options),
@@ -78,6 +81,13 @@ class File(Group):
         <HDF5 dataset "x": shape (3,), type "<i8">
     """
 
+    _id: h5f.FileID
+
+    if TYPE_CHECKING:
+
+        @property
+        def id(self) -> h5f.FileID: ...
+
     def __init__(
         self,
         name: FileName | ObjectID,
@@ -106,7 +116,7 @@ class File(Group):
         **kwds: Any,
     ) -> None:
         if isinstance(name, ObjectID):
-            super().__init__(h5i.get_file_id(name))
+            super().__init__(h5i.get_file_id(cast("Location", name)))
             return
         if mode not in _MODES:
             raise ValueError("Invalid mode; must be one of r, r+, w, w-, x, a")
@@ -118,7 +128,7 @@ class File(Group):
         new = mode in ("w", "w-", "x", "a")
         if fs_strategy is not None and (not new or (mode == "a" and _exists(name))):
             raise ValueError("Unable to set file space strategy of an existing file")
-        given = {
+        given: dict[str, object] = {
             "libver": libver,
             "userblock_size": userblock_size,
             "rdcc_nslots": rdcc_nslots,
@@ -145,17 +155,16 @@ class File(Group):
             given["alignment_interval"] = alignment_interval if alignment_interval != 1 else None
         elif swmr:
             given["swmr"] = True
-        options = {option: value for option, value in given.items() if value is not None}
+        options = _with_values(given)
         options |= _of_driver(name, driver, mode, kwds)
         handle = _files.open_file(name, mode, options)
         settings = handle.session.settings
         if any(option in options for option in ("rdcc_nslots", "rdcc_nbytes", "rdcc_w0")):
             settings["cache"] = (
                 0,
-                *(
-                    default if value is None else value
-                    for value, default in ((rdcc_nslots, 8191), (rdcc_nbytes, 8388608), (rdcc_w0, 0.75))
-                ),
+                8191 if rdcc_nslots is None else rdcc_nslots,
+                8388608 if rdcc_nbytes is None else rdcc_nbytes,
+                0.75 if rdcc_w0 is None else rdcc_w0,
             )
         if alignment_interval != 1:
             settings["alignment"] = (alignment_threshold, alignment_interval)
@@ -165,7 +174,8 @@ class File(Group):
             settings["pages"] = (page_buf_size, min_meta_keep, min_raw_keep)
         if fs_strategy is not None:
             settings["strategy"] = (_STRATEGIES[fs_strategy], fs_persist, fs_threshold)
-            settings |= {"page": fs_page_size} if fs_page_size else {}
+            if fs_page_size:
+                settings["page"] = fs_page_size
         if releases is not None:
             settings["libver_names"] = releases
         if locking is not None:
@@ -175,7 +185,7 @@ class File(Group):
         super().__init__(h5f.FileID(handle))
 
     @classmethod
-    def in_memory(cls, file_image: Any = None, **kwargs: Any) -> Self:
+    def in_memory(cls, file_image: Buffer | None = None, **kwargs: Unpack[AnyModeOptions]) -> Self:
         """Creates a file in memory, or opens a file image for editing."""
         made = object.__new__(cls)
         kwargs.pop("block_size", None)
@@ -188,7 +198,7 @@ class File(Group):
         return made
 
     @property
-    def attrs(self) -> Any:
+    def attrs(self) -> attrs.AttributeManager:
         """Attributes of the root group."""
         return attrs.AttributeManager(self)
 
@@ -201,8 +211,7 @@ class File(Group):
     def driver(self) -> str:
         """Access method: ``"sec2"``, ``"core"``, ``"fileobj"``, …"""
         self._hc  # noqa: B018 - raises an error if the file is closed
-        driver: str = self._id._handle.session.driver
-        return driver
+        return self._id._handle.session.driver
 
     @property
     def mode(self) -> str:
@@ -210,18 +219,18 @@ class File(Group):
         return "r+" if self._id.get_intent() & h5f.ACC_RDWR else "r"
 
     @property
-    def libver(self) -> Any:
+    def libver(self) -> tuple[str, str]:
         """Oldest and newest release whose format is used."""
         self._hc  # noqa: B018 - raises an error if the file is closed
         names = self._id._handle.session.settings.get("libver_names")
         if names is not None:
             return names
-        return self._hc.libver
+        return self._id._native.libver
 
     @property
     def userblock_size(self) -> int:
         """Size of the user block in bytes."""
-        return int(self._hc.userblock_size)
+        return int(self._id._native.userblock_size)
 
     @property
     def meta_block_size(self) -> int:
@@ -231,7 +240,7 @@ class File(Group):
     @property
     def swmr_mode(self) -> bool:
         """True in SWMR mode. Set it to True after the datasets are made: readers then see flushed data."""
-        return bool(self._hc.swmr_mode)
+        return bool(self._id._native.swmr_mode)
 
     @swmr_mode.setter
     def swmr_mode(self, value: bool) -> None:
@@ -263,22 +272,22 @@ class File(Group):
         return f'<HDF5 file "{Path(self.filename).name}" (mode {self.mode})>'
 
 
-def _releases(libver: Any) -> tuple[str, str]:
+def _releases(libver: str | tuple[str, str]) -> tuple[str, str]:
     low, high = (libver, "latest") if isinstance(libver, str) else libver
     for name in (low, high):
         _release(name)
-    return tuple("v200" if name == "latest" else name for name in (low, high))  # type: ignore[return-value]
+    return ("v200" if low == "latest" else low, "v200" if high == "latest" else high)
 
 
-def _exists(name: Any) -> bool:
-    return not _files.is_fileobj(name) and Path(os.fsdecode(name)).exists()
+def _exists(name: FileName) -> bool:
+    return not _files.is_fileobj(name) and Path(os.fsdecode(cast("str | bytes | os.PathLike[str]", name))).exists()
 
 
 #: Options of the driver ros3, and those of object stores.
 _ROS3_OPTIONS = (("aws_region", "region"), ("secret_id", "key"), ("secret_key", "secret"), ("session_token", "token"))
 
 
-def _of_driver(name: Any, driver: str | None, mode: str, kwds: dict[str, Any]) -> dict[str, Any]:
+def _of_driver(name: FileName, driver: str | None, mode: str, kwds: dict[str, Any]) -> AnyModeOptions:
     """Returns the options of Hyperchunk's files for a driver and its options."""
     if driver in _registered:
         plist = h5p.PropFAID()
@@ -292,7 +301,7 @@ def _of_driver(name: Any, driver: str | None, mode: str, kwds: dict[str, Any]) -
         raise ValueError(f"driver 'fileobj' needs a file-like object, got {name!r}")
     if driver is not None and driver not in _KNOWN:
         raise ValueError(f"Unknown driver type {driver!r}")
-    options: dict[str, Any] = {} if driver in (None, "fileobj", "ros3") else {"driver": driver}
+    options: AnyModeOptions = {} if driver in (None, "fileobj", "ros3") else {"driver": driver}
     if driver == "core":
         kwds.pop("block_size", None)
         backs = kwds.pop("backing_store", True)
@@ -306,17 +315,22 @@ def _of_driver(name: Any, driver: str | None, mode: str, kwds: dict[str, Any]) -
             store.pop("region", None)
             if store:
                 raise UnsupportedError(
-                    f"cannot sign requests to {name}: expected an s3:// URL with secret_id and secret_key; use "
+                    f"cannot sign requests to {name!s}: expected an s3:// URL with secret_id and secret_key; use "
                     "s3://BUCKET/KEY"
                 )
         options["storage_options"] = store or None
     if kwds:
         unknown = next(iter(kwds))
         raise TypeError(f"File() got an unexpected keyword argument {unknown!r}")
-    return {option: value for option, value in options.items() if value is not None}
+    return _with_values(options)
 
 
-def make_fapl(driver: str | None, **kwds: Any) -> Any:
+def _with_values(options: Mapping[str, object]) -> AnyModeOptions:
+    """Returns the options that are not None."""
+    return cast("AnyModeOptions", {option: value for option, value in options.items() if value is not None})
+
+
+def make_fapl(driver: str | None, **kwds: object) -> h5p.PropFAID:
     """Returns the file access property list for a driver."""
     plist = h5p.PropFAID()
     if driver in (*_ABSENT, "ros3"):
@@ -326,6 +340,6 @@ def make_fapl(driver: str | None, **kwds: Any) -> Any:
     return plist
 
 
-def make_fid(*_: Any, **__: Any) -> Any:
+def make_fid(*_: object, **__: object) -> NoReturn:
     """Raises an error: :class:`File` opens files."""
     raise UnsupportedError("_hl.files.make_fid: files are opened by File()")

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from hyperchunk.h5py import h5z
 from hyperchunk.write.chunking import guess
+
+if TYPE_CHECKING:
+    from hyperchunk.h5py.h5p import PropDCID
+    from hyperchunk.likeness import FilterSetting
 
 DEFAULT_GZIP = 4
 DEFAULT_SZIP = ("nn", 8)
@@ -22,14 +26,14 @@ _NAMES = {
 }
 
 
-class FilterRefBase(Mapping[str, Any]):
+class FilterRefBase(Mapping[str, object]):
     """A filter with its options: a mapping to the keywords of ``create_dataset``."""
 
     filter_id: int | None = None
     filter_options: tuple[int, ...] = ()
 
     @property
-    def _kwargs(self) -> dict[str, Any]:
+    def _kwargs(self) -> dict[str, object]:
         return {"compression": self.filter_id, "compression_opts": self.filter_options}
 
     def __hash__(self) -> int:
@@ -46,7 +50,7 @@ class FilterRefBase(Mapping[str, Any]):
     def __iter__(self) -> Iterator[str]:
         return iter(self._kwargs)
 
-    def __getitem__(self, item: str) -> Any:
+    def __getitem__(self, item: str) -> object:
         return self._kwargs[item]
 
 
@@ -59,7 +63,7 @@ class Gzip(FilterRefBase):
         self.filter_options = (level,)
 
 
-def get_filters(plist: Any) -> dict[str, Any]:
+def get_filters(plist: PropDCID) -> dict[str, FilterSetting]:
     """Returns the filters of creation properties by name, with their settings."""
     from hyperchunk.likeness import filter_setting
 
@@ -75,6 +79,6 @@ def get_filter_name(code: int) -> str:
     return _NAMES.get(code, str(code))
 
 
-def guess_chunk(shape: Any, maxshape: Any, typesize: int) -> tuple[int, ...]:
+def guess_chunk(shape: Sequence[int], maxshape: tuple[int | None, ...] | None, typesize: int) -> tuple[int, ...]:
     """Returns an extent of chunks for a dataset."""
     return tuple(guess(tuple(shape), maxshape, typesize))

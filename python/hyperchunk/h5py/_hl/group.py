@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Unpack, cast
 
 import numpy as np
 
@@ -22,26 +22,43 @@ from hyperchunk.h5py._hl import base
 from hyperchunk.h5py._hl.dataset import Dataset
 from hyperchunk.h5py._hl.datatype import Datatype
 from hyperchunk.h5py._hl.vds import VirtualLayout
-from hyperchunk.h5py._objects import identifier
+from hyperchunk.h5py._objects import R, identifier
 from hyperchunk.h5py.h5 import get_config
 from hyperchunk.h5py.h5py_warnings import H5pyDeprecationWarning
 from hyperchunk.objects import encode
-from hyperchunk.typing import DatasetOptions
+from hyperchunk.typing import DatasetOptions, ShapeLike
 from hyperchunk.write.group import LikeOptions
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from hyperchunk.group import Link
+    from hyperchunk.h5py.h5p import PropDCID, Properties
+    from hyperchunk.typing import Member
+    from hyperchunk.virtual import VirtualLayout as NativeLayout
 
 
 class Options(DatasetOptions, total=False):
     """Options of a new dataset."""
 
     #: Property lists of the low-level interface, for creation and for access.
-    dcpl: Any
-    dapl: Any
+    dcpl: PropDCID | None
+    dapl: object
 
 
 class Group(base.MutableMappingHDF5, base.HLObject):
     """A group: a mapping of names to objects."""
 
-    def __init__(self, bind: Any) -> None:
+    _id: h5g.GroupID
+
+    if TYPE_CHECKING:
+
+        @property
+        def id(self) -> h5g.GroupID: ...
+        @property
+        def _hc(self) -> NativeGroup: ...
+
+    def __init__(self, bind: object) -> None:
         if not isinstance(bind, h5g.GroupID):
             raise ValueError(f"{bind} is not a GroupID")
         super().__init__(bind)
@@ -57,7 +74,9 @@ class Group(base.MutableMappingHDF5, base.HLObject):
 
     # --- Creation ---
 
-    def create_group(self, name: Any, track_order: bool | None = None, *, track_times: bool = False) -> Group:
+    def create_group(
+        self, name: str | bytes | None, track_order: bool | None = None, *, track_times: bool = False
+    ) -> Group:
         """Creates a group, and the missing groups of its path."""
         order = get_config().track_order if track_order is None else track_order
         with _named("group"):
@@ -65,7 +84,12 @@ class Group(base.MutableMappingHDF5, base.HLObject):
         return Group(identifier(made, self._id._handle))
 
     def create_dataset(
-        self, name: Any, shape: Any = None, dtype: Any = None, data: Any = None, **kwds: Unpack[Options]
+        self,
+        name: str | bytes | None,
+        shape: ShapeLike | None = None,
+        dtype: base.DtypeLike | None = None,
+        data: object = None,
+        **kwds: Unpack[Options],
     ) -> Dataset:
         """Creates a dataset. Options are h5py's, and the two of :meth:`hyperchunk.write.group.WritableGroup`."""
         options: dict[str, Any] = dict(kwds)
@@ -82,7 +106,7 @@ class Group(base.MutableMappingHDF5, base.HLObject):
                 raise TypeError("One of data, shape or dtype must be specified")
             if any(options.get(option) for option in ("chunks", "maxshape", "compression", "shuffle", "fletcher32")):
                 raise TypeError("Empty datasets don't support chunk/filter options")
-            data = Empty(np.dtype("f4") if isinstance(dtype, Datatype) else np.dtype(dtype))
+            data = Empty(np.dtype("f4") if isinstance(dtype, Datatype) else np.dtype(cast("npt.DTypeLike", dtype)))
         elif dtype is None and data is None:
             warnings.warn(
                 "Creating a dataset without passing data or dtype is deprecated. Pass an explicit dtype. Defaulting "
@@ -96,10 +120,10 @@ class Group(base.MutableMappingHDF5, base.HLObject):
             made = self._hc.create_dataset(name, shape, base.datatype(dtype), _values(data), **options)
         return self._created(made, options)
 
-    def _created(self, made: Any, options: dict[str, Any]) -> Dataset:
+    def _created(self, made: NativeDataset, options: dict[str, Any]) -> Dataset:
         """Returns a dataset, and keeps the options that its description does not contain."""
         found = identifier(made, self._id._handle)
-        kept = {
+        kept: Properties = {
             "fill_time": _FILL_TIMES.get(options.get("fill_time"), h5d.FILL_TIME_IFSET),
             "track_times": bool(options.get("track_times")),
         }
@@ -107,21 +131,30 @@ class Group(base.MutableMappingHDF5, base.HLObject):
             self._id._handle.session.created[made._object.address] = kept
         return _with_cache(Dataset(found), options)
 
-    def create_virtual_dataset(self, name: Any, layout: Any, fillvalue: Any = None) -> Dataset:
+    def create_virtual_dataset(
+        self, name: str | bytes | None, layout: NativeLayout, fillvalue: object = None
+    ) -> Dataset:
         """Creates a virtual dataset."""
         made = self._hc.create_virtual_dataset(name, layout, fillvalue)
         return Dataset(identifier(made, self._id._handle))
 
     @contextmanager
     def build_virtual_dataset(
-        self, name: Any, shape: Any, dtype: Any, maxshape: Any = None, fillvalue: Any = None
+        self,
+        name: str | bytes | None,
+        shape: ShapeLike,
+        dtype: base.DtypeLike,
+        maxshape: int | tuple[int | None, ...] | None = None,
+        fillvalue: object = None,
     ) -> Iterator[VirtualLayout]:
         """Creates a virtual dataset in a block ``with group.build_virtual_dataset(…) as layout``."""
         layout = VirtualLayout(shape, dtype, maxshape, self.file.filename)
         yield layout
         self.create_virtual_dataset(name, layout, fillvalue)
 
-    def create_dataset_like(self, name: Any, other: Any, **kwupdate: Unpack[LikeOptions]) -> Dataset:
+    def create_dataset_like(
+        self, name: str | bytes | None, other: Dataset | NativeDataset, **kwupdate: Unpack[LikeOptions]
+    ) -> Dataset:
         """Creates a dataset with the type, shape, chunks and filters of another one."""
         if "dtype" in kwupdate:
             kwupdate["dtype"] = base.datatype(kwupdate["dtype"])
@@ -129,15 +162,21 @@ class Group(base.MutableMappingHDF5, base.HLObject):
         return Dataset(identifier(made, self._id._handle))
 
     def require_dataset(
-        self, name: Any, shape: Any, dtype: Any, exact: bool = False, **kwds: Unpack[Options]
+        self,
+        name: str | bytes,
+        shape: int | tuple[int, ...],
+        dtype: base.DtypeLike,
+        exact: bool = False,
+        **kwds: Unpack[Options],
     ) -> Dataset:
         """Returns the dataset of a name, and creates it if it does not exist."""
         if name in self:
-            found = self._hc.require_dataset(name, shape, base.datatype(dtype), exact, **_known(dict(kwds)))
+            wanted = cast("npt.DTypeLike", base.datatype(dtype))
+            found = self._hc.require_dataset(name, shape, wanted, exact, **_known(dict(kwds)))
             return _with_cache(self._wrap(found), dict(kwds))
         return self.create_dataset(name, shape, dtype, **kwds)
 
-    def require_group(self, name: Any) -> Group:
+    def require_group(self, name: str | bytes) -> Group:
         """Returns the group of a name, and creates it if it does not exist."""
         if name not in self:
             return self.create_group(name)
@@ -146,7 +185,7 @@ class Group(base.MutableMappingHDF5, base.HLObject):
 
     # --- Access ---
 
-    def __getitem__(self, name: Any) -> Any:
+    def __getitem__(self, name: str | bytes | Reference) -> Any:
         try:
             return self._wrap(self._hc[name])
         except HyperchunkError as error:
@@ -158,7 +197,7 @@ class Group(base.MutableMappingHDF5, base.HLObject):
                 raise
             raise found from None
 
-    def _refuse_cycle(self, name: Any) -> None:
+    def _refuse_cycle(self, name: str | bytes) -> None:
         """Raises an error if a name without an object is a cycle of soft links."""
         try:
             self._hc._member(name)
@@ -168,12 +207,12 @@ class Group(base.MutableMappingHDF5, base.HLObject):
 
     def get(
         self,
-        name: Any,
+        name: str | bytes | Reference,
         default: Any = None,
         getclass: bool = False,
         getlink: bool = False,
         elink_mode: str | None = None,
-        elink_locking: Any = None,
+        elink_locking: bool | str | None = None,
         elink_swmr: bool | None = None,
     ) -> Any:
         """Returns the object of a name, or its class, its link or the class of its link; `default` if it is missing or
@@ -189,14 +228,16 @@ class Group(base.MutableMappingHDF5, base.HLObject):
             return type(found) if getclass else found
         found = self._hc.get(name, default, getclass=getclass, getlink=getlink)
         if found is default:
-            if isinstance(link, SoftLink) and not getlink:
+            if isinstance(link, SoftLink) and isinstance(name, str | bytes) and not getlink:
                 self._refuse_cycle(name)
             return default
         if getclass and not getlink:
             return _CLASSES.get(found, found)
         return self._wrap(found)
 
-    def _elsewhere(self, link: ExternalLink, mode: str | None, locking: Any, swmr: bool | None) -> Any:
+    def _elsewhere(
+        self, link: ExternalLink, mode: str | None, locking: bool | str | None, swmr: bool | None
+    ) -> Group | Dataset | Datatype:
         """Opens the file of an external link in a mode, and returns the object."""
         from hyperchunk.h5py._hl.files import File
 
@@ -211,14 +252,14 @@ class Group(base.MutableMappingHDF5, base.HLObject):
         found = other._hc[link.path or "/"]
         return base.wrap(identifier(found, other.id._handle))
 
-    def __setitem__(self, name: Any, obj: Any) -> None:
+    def __setitem__(self, name: str | bytes, obj: object) -> None:
         if isinstance(obj, Datatype) and not obj.id.committed():
             obj.id.commit(self._id, name.encode() if isinstance(name, str) else name)
             return
         with _named("link", KeyError if isinstance(obj, np.dtype) else None):
             self._set(name, obj)
 
-    def _set(self, name: Any, obj: Any) -> None:
+    def _set(self, name: str | bytes, obj: object) -> None:
         if isinstance(obj, base.HLObject) and not isinstance(obj, Dataset):
             self._hc[name] = base.native(obj)
         elif isinstance(obj, Dataset):
@@ -230,7 +271,7 @@ class Group(base.MutableMappingHDF5, base.HLObject):
             else:
                 self._hc[name] = obj
 
-    def __delitem__(self, name: Any) -> None:
+    def __delitem__(self, name: str | bytes) -> None:
         if isinstance(name, str | bytes) and not any(part not in (b"", b".") for part in encode(name).split(b"/")):
             raise also(InvalidError(f"Couldn't delete link (expected the name of a link, got {name!r})"), KeyError)
         del self._hc[name]
@@ -242,14 +283,15 @@ class Group(base.MutableMappingHDF5, base.HLObject):
         return iter(self._hc)
 
     def __reversed__(self) -> Iterator[str]:
-        found: Iterator[str] = reversed(self._hc)
-        return found
+        return reversed(self._hc)
 
     def __contains__(self, name: object) -> bool:
         return bool(self._id) and name in self._hc
 
     def _pairs(self, backwards: bool) -> Iterator[tuple[str, Any]]:
-        for name, found in self._hc._pairs(backwards):
+        # Of a dangling link, there is no object.
+        pairs: Iterator[tuple[str, Member | None]] = self._hc._pairs(backwards)
+        for name, found in pairs:
             if found is None:
                 self._refuse_cycle(name)
             yield name, self._wrap(found)
@@ -258,9 +300,9 @@ class Group(base.MutableMappingHDF5, base.HLObject):
 
     def copy(
         self,
-        source: Any,
-        dest: Any,
-        name: Any = None,
+        source: base.HLObject | str | bytes,
+        dest: base.HLObject | str | bytes,
+        name: str | bytes | None = None,
         shallow: bool = False,
         expand_soft: bool = False,
         expand_external: bool = False,
@@ -269,28 +311,29 @@ class Group(base.MutableMappingHDF5, base.HLObject):
     ) -> None:
         """Copies an object and everything below it. `expand_refs` is not supported: it raises an error."""
         self._hc.copy(
-            base.native(source), base.native(dest), name, shallow, expand_soft, expand_external, expand_refs,
+            cast("Native | str | bytes", base.native(source)), cast("Native | str | bytes", base.native(dest)), name,
+            shallow, expand_soft, expand_external, expand_refs,
             without_attrs,
         )  # fmt: skip
 
-    def move(self, source: Any, dest: Any) -> None:
+    def move(self, source: str | bytes, dest: str | bytes) -> None:
         """Renames a link."""
         if source != dest:
             self._hc.move(source, dest)
 
-    def visit(self, func: Callable[[str], Any]) -> Any:
+    def visit(self, func: Callable[[str], R | None]) -> R | None:
         """Calls a function with the path of each object below the group until it returns a value."""
         return self._hc.visit(func)
 
-    def visititems(self, func: Callable[[str, Any], Any]) -> Any:
+    def visititems(self, func: Callable[[str, Any], R | None]) -> R | None:
         """Like :meth:`visit`, with the objects."""
         return self._hc.visititems(lambda name, found: func(name, self._wrap(found)))
 
-    def visit_links(self, func: Callable[[str], Any]) -> Any:
+    def visit_links(self, func: Callable[[str], R | None]) -> R | None:
         """Calls a function with the path of each link below the group until it returns a value."""
         return self._hc.visit_links(func)
 
-    def visititems_links(self, func: Callable[[str, Any], Any]) -> Any:
+    def visititems_links(self, func: Callable[[str, Link], R | None]) -> R | None:
         """Like :meth:`visit_links`, with the links."""
         return self._hc.visititems_links(func)
 
@@ -318,10 +361,10 @@ def _is_cycle(error: HyperchunkError) -> bool:
     return isinstance(error, ObjectNotFoundError) and ": too many soft links (file " in str(error)
 
 
-_CLASSES: dict[Any, Any] = {NativeGroup: Group, NativeDataset: Dataset, NativeDatatype: Datatype}
+_CLASSES: dict[object, type[base.HLObject]] = {NativeGroup: Group, NativeDataset: Dataset, NativeDatatype: Datatype}
 
 
-_FILL_TIMES: dict[Any, int] = {
+_FILL_TIMES: dict[object, int] = {
     "alloc": h5d.FILL_TIME_ALLOC,
     "never": h5d.FILL_TIME_NEVER,
     "ifset": h5d.FILL_TIME_IFSET,
@@ -332,12 +375,16 @@ def _with_cache(dataset: Dataset, options: dict[str, Any]) -> Dataset:
     given = [options.get(option) for option in ("rdcc_nslots", "rdcc_nbytes", "rdcc_w0")]
     if any(value is not None for value in given):
         usual = dataset.id.get_access_plist().get_chunk_cache()
-        slots, size, w0 = (old if new is None else new for new, old in zip(given, usual, strict=True))
-        dataset.id._cache = (slots, size, w0)
+        slots, size, w0 = given
+        dataset.id._cache = (
+            usual[0] if slots is None else slots,
+            usual[1] if size is None else size,
+            usual[2] if w0 is None else w0,
+        )
     return dataset
 
 
-def _values(data: Any) -> Any:
+def _values(data: object) -> object:
     return np.asarray(data) if isinstance(data, Dataset) else base.native(data)
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from hyperchunk.h5py._hl.selections import select
+from hyperchunk.h5py._hl.selections import Selection, select
+from hyperchunk.h5py.h5d import DatasetID
 from hyperchunk.h5py.h5s import SpaceID
+from hyperchunk.typing import Dtype, Index, Shape
 
 
-def read_dtypes(dataset_dtype: Any, names: tuple[str, ...]) -> tuple[Any, Any]:
+def read_dtypes(dataset_dtype: Dtype, names: tuple[str, ...]) -> tuple[Dtype, Dtype]:
     """Returns the dtype of the values that are read, and that of the elements, for fields of a compound."""
     if not names:
         return dataset_dtype, dataset_dtype
@@ -18,11 +18,11 @@ def read_dtypes(dataset_dtype: Any, names: tuple[str, ...]) -> tuple[Any, Any]:
         raise ValueError("Field names only allowed for compound types")
     if unknown := [name for name in names if name not in dataset_dtype.names]:
         raise ValueError(f"Field {unknown[0]} does not appear in this type.")
-    format_dtype = np.dtype([(name, dataset_dtype.fields[name][0]) for name in names])
+    format_dtype = np.dtype([(name, dataset_dtype[name]) for name in names])
     return (format_dtype[names[0]] if len(names) == 1 else format_dtype), format_dtype
 
 
-def read_selections_scalar(dsid: Any, args: tuple[Any, ...]) -> tuple[Any, SpaceID]:
+def read_selections_scalar(dsid: DatasetID, args: tuple[object, ...]) -> tuple[Shape | None, SpaceID]:
     """Returns the shape of the array, and the dataspace, for an index of a scalar dataset."""
     if dsid.shape != ():
         raise RuntimeError("Illegal selection function for non-scalar dataset")
@@ -33,6 +33,6 @@ def read_selections_scalar(dsid: Any, args: tuple[Any, ...]) -> tuple[Any, Space
     raise ValueError("Illegal slicing argument for scalar dataspace")
 
 
-def select_read(fspace: SpaceID, args: Any) -> Any:
+def select_read(fspace: SpaceID, args: Index | Selection) -> Selection:
     """Returns the selection of an index."""
     return select(fspace._need(), args)
