@@ -2,7 +2,11 @@
 //! 9, is only used for encoding.
 
 #[cfg(not(target_family = "wasm"))]
+mod last_block;
+#[cfg(not(target_family = "wasm"))]
 mod libdeflate;
+#[cfg(not(target_family = "wasm"))]
+mod parts;
 #[cfg(any(target_family = "wasm", test))]
 mod rust;
 
@@ -76,14 +80,34 @@ impl Codec for Deflate {
         output: &mut Vec<u8>,
         context: &EncodeContext<'_>,
     ) -> Result<EncodeOutcome> {
-        let level = match context.parameters.first() {
-            None => DEFAULT_LEVEL,
-            Some(level) => i32::try_from(*level).unwrap_or(i32::MAX),
-        };
-        let most = context.most(input, library::bound(input.len(), checked(level)?)?);
+        let level = level(context)?;
+        let most = context.most(input, library::bound(input.len(), level)?);
         let room = context.room(output, most)?;
         // Without the optional flag there is enough space.
         Ok(library::compress(input, room, level)?.map_or(EncodeOutcome::Refused, EncodeOutcome::Written))
+    }
+
+    #[cfg(not(target_family = "wasm"))]
+    fn encode_on(
+        &self,
+        threads: usize,
+        input: &[u8],
+        output: &mut Vec<u8>,
+        context: &EncodeContext<'_>,
+    ) -> Result<EncodeOutcome> {
+        match parts::compress(input, output, level(context)?, threads, context)? {
+            None => self.encode(input, output, context),
+            Some(length) if length > context.most(input, length) => Ok(EncodeOutcome::Refused),
+            Some(length) => Ok(EncodeOutcome::Written(length)),
+        }
+    }
+}
+
+/// Returns the level that the filter's parameters give, if it is valid.
+fn level(context: &EncodeContext<'_>) -> Result<i32> {
+    match context.parameters.first() {
+        None => Ok(DEFAULT_LEVEL),
+        Some(level) => checked(i32::try_from(*level).unwrap_or(i32::MAX)),
     }
 }
 

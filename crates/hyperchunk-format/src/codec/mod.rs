@@ -221,6 +221,22 @@ pub trait Codec: Send + Sync + std::fmt::Debug {
         Err(Error::unsupported(message))
     }
 
+    /// Encodes like [`Codec::encode`], with the help of up to `threads` threads, the calling one included, that
+    /// end before the call does. The result may depend on the number of threads, but not what it decodes to.
+    ///
+    /// # Errors
+    /// As [`Codec::encode`].
+    fn encode_on(
+        &self,
+        threads: usize,
+        input: &[u8],
+        output: &mut Vec<u8>,
+        context: &EncodeContext<'_>,
+    ) -> Result<EncodeOutcome> {
+        let _ = threads;
+        self.encode(input, output, context)
+    }
+
     /// Returns the encoded size for `size` bytes, if it is fixed. It tells the following filters their
     /// expected size.
     fn encoded_size(&self, size: usize, parameters: &[u32]) -> Option<usize> {

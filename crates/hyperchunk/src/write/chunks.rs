@@ -7,7 +7,7 @@ use super::tree::DatasetNode;
 use super::writer::Inner;
 use crate::read::spread;
 use crate::{Error, Result, room};
-use hyperchunk_format::codec::Decoder;
+use hyperchunk_format::codec::{Decoder, Encoder};
 use hyperchunk_format::convert::Conversion;
 use hyperchunk_format::model::{Chunk, ExternalFile, FillTime, FillWhen, VirtualMapping};
 use hyperchunk_format::select::{Axis, ChunkSelection, Selection, chunk_selections, runs};
@@ -273,18 +273,23 @@ impl Chunks {
         let keys: Vec<Box<[u64]>> = waiting.order.iter().cloned().collect();
         let chunks = &waiting.chunks;
         let jobs = keys.iter().filter_map(|key| Some((key, chunks.get(key)?)));
-        let threads = inner.threads_for(keys.len().saturating_mul(self.bytes));
+        let threads = inner.threads_for(keys.len().saturating_mul(self.bytes)).min(keys.len());
         let failed = Mutex::new((None, HashSet::new()));
-        spread(threads, jobs, Scratch::default, |scratch, (key, bytes)| {
-            let placed = scratch.encoder.encode(&node.pipeline, bytes);
-            let placed = placed.and_then(|(stored, mask)| self.place(inner, node, key, stored, mask));
-            if let Err(error) = placed {
-                let mut failed = locked(&failed);
-                failed.0.get_or_insert(error);
-                failed.1.insert(key.clone());
-            }
-            Ok(())
-        })?;
+        spread(
+            threads,
+            jobs,
+            || inner.scratch(threads),
+            |scratch, (key, bytes)| {
+                let placed = scratch.encoder.encode(&node.pipeline, bytes);
+                let placed = placed.and_then(|(stored, mask)| self.place(inner, node, key, stored, mask));
+                if let Err(error) = placed {
+                    let mut failed = locked(&failed);
+                    failed.0.get_or_insert(error);
+                    failed.1.insert(key.clone());
+                }
+                Ok(())
+            },
+        )?;
         let (error, failed) = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
         let placed = chunks.len() - failed.len();
         inner.waiting_bytes.fetch_sub(placed * self.bytes, Ordering::Relaxed);
@@ -330,7 +335,7 @@ impl Chunks {
                         to.copy_from_slice(from);
                     }
                 }
-                let mut scratch = Scratch::default();
+                let mut scratch = inner.scratch(1);
                 let (stored, mask) = scratch.encoder.encode(&node.pipeline, &kept)?;
                 self.place_new(inner, node, &scaled, stored, mask)?;
             }
@@ -547,36 +552,44 @@ impl DatasetNode {
             _ => false,
         };
         let any_partial = AtomicBool::new(false);
-        let jobs = chunk_selections(selection, dims, &chunks.dims)?;
-        let threads = inner.threads_for(elements.data.len());
-        spread(threads, jobs, Scratch::default, |scratch, piece: ChunkSelection| {
-            let within = chunks.elements_within(piece.chunk(), dims);
-            if !simple || piece.count() as u64 != within {
-                any_partial.store(true, Ordering::Relaxed);
-                return self.write_part(inner, chunks, &piece, elements);
-            }
-            let size = self.element_size;
-            let whole = chunks.bytes / size.max(1);
-            let straight = piece.only_run().filter(|run| {
-                elements.conversion.is_none() && run.count == 1 && run.source == 0 && run.block == whole
-            });
-            let chunk: &[u8] = if let Some(run) = straight {
-                let range = byte_range(run.target as u64, run.block as u64, size)?;
-                let too_few = || Error::invalid("there are fewer elements than are selected");
-                elements.data.get(range).ok_or_else(too_few)?
-            } else {
-                if within < whole as u64 {
-                    scratch.chunk = self.filled(chunks.bytes)?;
-                } else {
-                    room::resize(&mut scratch.chunk, chunks.bytes)?;
+        let mut jobs = chunk_selections(selection, dims, &chunks.dims)?;
+        // The number of chunks is of interest only if there are fewer than threads.
+        let first: Vec<ChunkSelection> = jobs.by_ref().take(inner.threads).collect();
+        let threads = inner.threads_for(elements.data.len()).min(first.len());
+        let jobs = first.into_iter().chain(jobs);
+        spread(
+            threads,
+            jobs,
+            || inner.scratch(threads),
+            |scratch, piece: ChunkSelection| {
+                let within = chunks.elements_within(piece.chunk(), dims);
+                if !simple || piece.count() as u64 != within {
+                    any_partial.store(true, Ordering::Relaxed);
+                    return self.write_part(inner, chunks, &piece, elements);
                 }
-                scatter(&piece, elements, size, &mut scratch.chunk)?;
-                &scratch.chunk
-            };
-            let (stored, mask) = scratch.encoder.encode(&self.pipeline, chunk)?;
-            chunks.forget_waiting(inner, piece.chunk());
-            chunks.place(inner, self, piece.chunk(), stored, mask)
-        })?;
+                let size = self.element_size;
+                let whole = chunks.bytes / size.max(1);
+                let straight = piece.only_run().filter(|run| {
+                    elements.conversion.is_none() && run.count == 1 && run.source == 0 && run.block == whole
+                });
+                let chunk: &[u8] = if let Some(run) = straight {
+                    let range = byte_range(run.target as u64, run.block as u64, size)?;
+                    let too_few = || Error::invalid("there are fewer elements than are selected");
+                    elements.data.get(range).ok_or_else(too_few)?
+                } else {
+                    if within < whole as u64 {
+                        scratch.chunk = self.filled(chunks.bytes)?;
+                    } else {
+                        room::resize(&mut scratch.chunk, chunks.bytes)?;
+                    }
+                    scatter(&piece, elements, size, &mut scratch.chunk)?;
+                    &scratch.chunk
+                };
+                let (stored, mask) = scratch.encoder.encode(&self.pipeline, chunk)?;
+                chunks.forget_waiting(inner, piece.chunk());
+                chunks.place(inner, self, piece.chunk(), stored, mask)
+            },
+        )?;
         if any_partial.load(Ordering::Relaxed)
             && inner.waiting_bytes.load(Ordering::Relaxed) > inner.options.waiting_bytes
         {
@@ -600,7 +613,7 @@ impl DatasetNode {
                 && let Some(oldest) = waiting.order.front().cloned()
                 && let Some(bytes) = waiting.chunks.get(&oldest)
             {
-                let mut scratch = Scratch::default();
+                let mut scratch = inner.scratch(1);
                 let (stored, mask) = scratch.encoder.encode(&self.pipeline, bytes)?;
                 chunks.place(inner, self, &oldest, stored, mask)?;
                 waiting.take(&oldest);
@@ -631,5 +644,83 @@ impl Inner {
     /// Returns the number of threads for compressing this many bytes.
     pub(super) fn threads_for(&self, bytes: usize) -> usize {
         self.threads.min(bytes / MIN_BYTES_PER_THREAD).max(1)
+    }
+
+    /// Returns the buffers of one of `running` threads. Its encoder may start its share of the others that the
+    /// file has, so that a single chunk is compressed by all of them.
+    fn scratch(&self, running: usize) -> Scratch {
+        Scratch { encoder: Encoder::with_threads(self.threads / running.max(1)), ..Scratch::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::write::{CreateOptions, DatasetOptions, MemorySink, NewLayout, NodeId, Writer};
+    use crate::{File, OpenOptions};
+    use hyperchunk_format::model::{ByteOrder, Dataspace, Datatype, Filter};
+    use hyperchunk_format::select::{Axis, Selection};
+    use std::sync::Arc;
+
+    const FRAMES: usize = 6;
+    /// Number of elements of a frame, which is one chunk.
+    const FRAME: usize = 100_003;
+
+    /// Returns a file with a dataset of frames. `step` frames are written and flushed at a time; with `split`,
+    /// first the first half of each, which waits in memory for the other.
+    fn written(threads: usize, values: &[u8], step: usize, split: bool) -> Vec<u8> {
+        let sink = Arc::new(MemorySink::default());
+        let options = CreateOptions { threads, ..CreateOptions::default() };
+        let file = Writer::create_in(Arc::<MemorySink>::clone(&sink), None, &options).unwrap();
+        let dims = [FRAMES as u64, FRAME as u64];
+        let dataspace = Dataspace::Simple { dims: dims.to_vec(), max: dims.map(Some).to_vec() };
+        let filter = |id, parameters| Filter { id, optional: true, name: None, parameters };
+        let options = DatasetOptions::new(Datatype::integer(2, false, ByteOrder::Little), dataspace)
+            .with_layout(NewLayout::Chunked(vec![1, FRAME as u64]))
+            .with_pipeline(vec![filter(2, vec![2]), filter(1, vec![4])]);
+        let dataset = file.create_dataset(NodeId::ROOT, b"frames", options).unwrap();
+        let halves = if split { vec![0..FRAME / 2, FRAME / 2..FRAME] } else { vec![0..FRAME] };
+        for (number, some) in values.chunks(step * FRAME * 2).enumerate() {
+            let first = (number * step) as u64;
+            for half in &halves {
+                let frames = some.chunks_exact(FRAME * 2);
+                let bytes: Vec<u8> =
+                    frames.clone().flat_map(|frame| &frame[half.start * 2..half.end * 2]).copied().collect();
+                let columns = Axis::range(half.start as u64..half.end as u64);
+                let selection =
+                    Selection::Axes(vec![Axis::range(first..first + frames.len() as u64), columns]);
+                dataset.write(&selection, &bytes).unwrap();
+            }
+            file.flush().unwrap();
+        }
+        file.close().unwrap();
+        sink.bytes()
+    }
+
+    #[test]
+    fn test_chunks_split_among_threads_are_read_back() {
+        // Counts of small numbers, which compress well but not trivially.
+        let mut state = 1_u32;
+        let values: Vec<u8> = (0..FRAMES * FRAME)
+            .flat_map(|_| {
+                state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                let [.., high] = state.to_le_bytes();
+                [high & 15, high >> 7]
+            })
+            .collect();
+        let mut sizes = Vec::new();
+        for (threads, step, split) in
+            [(1, 1, false), (4, 1, false), (4, 2, false), (4, 3, false), (4, FRAMES, false), (4, 1, true)]
+        {
+            let bytes = written(threads, &values, step, split);
+            sizes.push(bytes.len());
+            let file = File::from_bytes(bytes, &OpenOptions::default()).unwrap();
+            let root = file.root().unwrap().group().unwrap();
+            let dataset = root.get(b"frames").unwrap().dataset().unwrap();
+            let mut read = vec![0; values.len()];
+            dataset.read(&Selection::All, &mut read).unwrap();
+            assert!(read == values, "{threads} threads, {step} frames");
+        }
+        // Otherwise the chunks were not split.
+        assert_ne!(sizes[0], sizes[1]);
     }
 }

@@ -41,3 +41,14 @@ pub(super) fn compress(from: &[u8], to: &mut [u8], level: i32) -> Result<Option<
     // The only error is lack of space.
     with_compressor(level, |compressor| Ok(compressor.zlib_compress(from, to).ok()))
 }
+
+/// Returns the maximum size of a raw deflate stream for `length` bytes.
+pub(super) fn raw_bound(length: usize, level: i32) -> Result<usize> {
+    with_compressor(level, |compressor| Ok(compressor.deflate_compress_bound(length)))
+}
+
+/// Compresses `from` into `to` as a raw deflate stream; returns the number of bytes, or `None` if they do not
+/// fit.
+pub(super) fn compress_raw(from: &[u8], to: &mut [u8], level: i32) -> Result<Option<usize>> {
+    with_compressor(level, |compressor| Ok(compressor.deflate_compress(from, to).ok()))
+}
