@@ -12,9 +12,9 @@ const RARE: [&[u8; 4]; 2] = [b"SMLI", b"MDCI"];
 /// The signature of a file.
 const FILE: &[u8] = b"\x89HDF\r\n\x1a\n";
 /// A block whose length nothing tells is not looked at beyond this.
-const LONGEST: usize = 12 << 10;
+const MAX_BLOCK_BYTES: usize = 12 << 10;
 /// How many blocks of unknown length are looked at.
-const MOST: usize = 600;
+const MAX_UNKNOWN_BLOCKS: usize = 600;
 
 /// Bytes that carry their own checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,7 +94,7 @@ impl Map {
                 b"GCOL" => map.blocks.extend(heap_objects(file, at, length)),
                 b"OHDR" => map.blocks.extend(header(file, at).filter(|block| block.is_right(file))),
                 b"FHDB" => map.blocks.extend(direct_block(file, at, width)),
-                _ if unknown < MOST => {
+                _ if unknown < MAX_UNKNOWN_BLOCKS => {
                     unknown += 1;
                     let found = by_length(file, at);
                     map.blocks.extend(found);
@@ -187,7 +187,7 @@ fn header(file: &[u8], start: usize) -> Option<Block> {
 
 /// A block whose checksum is at its end, wherever that is.
 fn by_length(file: &[u8], start: usize) -> Option<Block> {
-    let longest = file.len().min(start + LONGEST);
+    let longest = file.len().min(start + MAX_BLOCK_BYTES);
     (start + 12..=longest).map(|end| Block { start, end, sum: end - 4 }).find(|block| block.is_right(file))
 }
 

@@ -11,7 +11,7 @@ static SHOWN: AtomicUsize = AtomicUsize::new(usize::MAX);
 
 /// The system's allocator, with a count of the bytes that are allocated.
 #[derive(Debug)]
-pub struct Counting;
+pub struct CountingAllocator;
 
 fn grow(size: usize) {
     let now = NOW.fetch_add(size, Relaxed) + size;
@@ -32,7 +32,7 @@ pub fn show_from(size: usize) {
 }
 
 // SAFETY: every call goes to the system's allocator as it came.
-unsafe impl GlobalAlloc for Counting {
+unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's promise.
         let place = unsafe { System.alloc(layout) };

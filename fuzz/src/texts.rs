@@ -15,7 +15,7 @@ pub const TEXTS: &[(&str, Target)] =
     &[("expression", expression), ("datatype", datatype), ("record", record), ("cuda", cuda)];
 
 /// The most elements that are computed.
-const MOST: usize = 5000;
+const MAX_ELEMENTS: usize = 5000;
 
 /// An expression, and behind a zero how it is computed: the kind of the output, how many elements, then a byte for each input (its kind,
 /// and whether it has one element), then what the inputs hold.
@@ -36,7 +36,7 @@ pub fn expression(data: &[u8]) {
     // A type that nobody asked for is refused only with the expression.
     assert_eq!(inferred.is_ok(), compiled.is_ok(), "{text:?}");
     let Ok(program) = compiled else { return };
-    let count = (byte(1) * 23 + 1) % MOST;
+    let count = (byte(1) * 23 + 1) % MAX_ELEMENTS;
     let content = rest.get(2 + names.len()..).filter(|c| !c.is_empty()).unwrap_or(&[7, 0, 255, 128]);
     let stored: Vec<Vec<u8>> = kinds
         .iter()

@@ -8,11 +8,12 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Literal, Unpack
 
 from hyperchunk import _core
 
 if TYPE_CHECKING:
+    from hyperchunk.typing import CreateOptions
     from hyperchunk.write.file import WritableFile
 
 
@@ -22,13 +23,14 @@ def path_beside(path: str | Path) -> str:
     return str(path.with_name(f".{path.name}.{secrets.token_hex(16)}.tmp"))
 
 
-def open_beside(path: str | Path, **options: Any) -> tuple[str, Any]:
+def open_beside(path: str | Path, **options: Unpack[CreateOptions]) -> tuple[str, WritableFile]:
     """Creates a temporary file that will replace `path`, in the same folder; returns its path and the file. If `path`
     exists, only its user may read the new file until it is complete and gets the permissions of the old one.
     """
     import hyperchunk
 
-    beside, mode = path_beside(path), "x"
+    beside = path_beside(path)
+    mode: Literal["w", "x"] = "x"
     with suppress(OSError):
         if stat.S_ISREG(Path(path).lstat().st_mode):
             os.close(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
@@ -42,7 +44,9 @@ def open_beside(path: str | Path, **options: Any) -> tuple[str, Any]:
 
 
 @contextmanager
-def new_file(path: Path, overwrite: bool, inputs: list[str], **options: Any) -> Iterator[WritableFile]:
+def new_file(
+    path: Path, overwrite: bool, inputs: list[str], **options: Unpack[CreateOptions]
+) -> Iterator[WritableFile]:
     """Opens a new file for writing. A link at its path is replaced. After an exception, nothing has changed.
 
     Args:
@@ -59,7 +63,7 @@ def new_file(path: Path, overwrite: bool, inputs: list[str], **options: Any) -> 
         _core.put_output(beside, path, overwrite)
     except BaseException:
         if file:
-            file._opened.discard()
+            file.discard()
         Path(beside).unlink(missing_ok=True)
         raise
 

@@ -21,8 +21,30 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import socket
+    import ssl
+    from collections.abc import Callable
     from types import ModuleType
-    from typing import Any
+    from typing import Any, Protocol, TypeAlias
+
+    import numpy.typing as npt
+
+    from hyperchunk._core import FlatBuffer
+    from hyperchunk._network import Network
+    from hyperchunk._records import Description
+
+    #: Value of an attribute.
+    Value: TypeAlias = int | float | str
+
+    class Slot(Protocol):
+        """Dataset of a function: the buffer of numbers, or records over its bytes."""
+
+        @property
+        def dims(self) -> tuple[int, ...]: ...
+        @property
+        def datatype(self) -> str: ...
+        def __getitem__(self, index: int, /) -> Any: ...
+
 
 SOCKET = 3
 IDLE_SECONDS = 30.0
@@ -94,7 +116,7 @@ class Ffi:
     """Subset of HDF5-UDF's ``lib.ffi`` that functions use to make NumPy views."""
 
     @staticmethod
-    def buffer(data: Any, size: int = -1) -> memoryview:
+    def buffer(data: Slot, size: int = -1) -> memoryview:
         """Returns the bytes of a dataset's buffer."""
         view: memoryview = records.raw(data)
         return view if size < 0 else view[:size]
@@ -112,10 +134,10 @@ class Lib:
     ffi = Ffi()
 
     def __init__(self) -> None:
-        self._slots: dict[str, Any] = {}
+        self._slots: dict[str, Slot] = {}
         self._starts: list[tuple[int, ...]] = []
         self._file_path = ""
-        self._network: Any = None
+        self._network: Network | None = None
         self._seed: int | None = None
         self._no_clock: str | None = None
         self._is_legacy = False
@@ -130,10 +152,10 @@ class Lib:
                 return known
         raise KeyError(f"no dataset {text!r} was recorded when this function was attached")
 
-    def _find(self, name: str | bytes) -> Any:
+    def _find(self, name: str | bytes) -> Slot:
         return self._slots[self._name(name)]
 
-    def getData(self, name: str | bytes) -> Any:  # noqa: N802
+    def getData(self, name: str | bytes) -> Slot:  # noqa: N802
         """Returns the dataset's elements, flat, in row-major order."""
         return self._find(name)
 
@@ -157,7 +179,7 @@ class Lib:
         """Returns the name of the element type; ``string`` or ``compound`` if it is not a number."""
         return Text(self._find(name).datatype)
 
-    def getAttr(self, object_name: str | bytes, name: str | bytes) -> Any:  # noqa: N802
+    def getAttr(self, object_name: str | bytes, name: str | bytes) -> Value | tuple[Value, ...]:  # noqa: N802
         """Returns an attribute of a dataset or group: a number, a string, or a tuple of them."""
         parts = [part.decode() if isinstance(part, bytes) else part for part in (object_name, name)]
         slot = self._find("@".join(parts))
@@ -169,13 +191,13 @@ class Lib:
         return values[0] if count == 1 else values
 
     @staticmethod
-    def string(member: Any) -> str:
+    def string(member: object) -> str:
         """Returns the text of a string: an element of a string dataset, or a member."""
         text: str = records.string(member)
         return text
 
     @staticmethod
-    def setString(member: Any, text: str | bytes) -> None:  # noqa: N802
+    def setString(member: object, text: str | bytes) -> None:  # noqa: N802
         """Sets a string of an output, truncated to its size."""
         records.set_string(member, text)
 
@@ -183,7 +205,7 @@ class Lib:
         """Returns the path by which the reader opened the HDF5 file."""
         return Text(self._file_path)
 
-    def array(self, name: str | bytes) -> Any:
+    def array(self, name: str | bytes) -> npt.NDArray[Any]:
         """Returns the dataset as a NumPy array in the block's shape, over the same memory."""
         import numpy as np
 
@@ -265,7 +287,7 @@ class Lib:
         if numpy is not None:
             numpy.seed([seed & 0xFFFFFFFF, seed >> 32])
 
-    def connect(self, target: str, tls: Any = False) -> Any:
+    def connect(self, target: str, tls: bool | ssl.SSLContext = False) -> socket.socket:
         """Returns a connected socket for ``"host:port"``, if granted by the profile; `tls`: True, or a context."""
         return self._granted_network().connect(target, tls)
 
@@ -274,17 +296,17 @@ class Lib:
         body: bytes = self._granted_network().http_get(url, headers)
         return body
 
-    def _granted_network(self) -> Any:
+    def _granted_network(self) -> Network:
         if self._network is None:
             raise ConnectionError("lib.connect: the profile grants no connections (`connect`)")
         return self._network
 
-    def _grant_network(self, connect: Any) -> None:
+    def _grant_network(self, connect: Callable[[str], int]) -> None:
         """Loads, before the sandbox closes, the modules for connections."""
         self._network = load_beside("_network").Network(connect)
 
     @staticmethod
-    def _slot(buffer: Any, kind: str, layout: Any) -> Any:
+    def _slot(buffer: FlatBuffer, kind: str, layout: Description | None) -> Slot:
         """Returns the object that a function gets for a dataset: the buffer of numbers itself, or records over its
         bytes.
         """

@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Literal, Self, TypeAlias
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -17,11 +17,12 @@ from hyperchunk import _core, collecting
 from hyperchunk import collection_reads as reads
 from hyperchunk.collection_dataset import CollectionDataset
 from hyperchunk.collection_queries import CollectionQuery
-from hyperchunk.exceptions import ChangedError, InvalidError, NotFoundError
+from hyperchunk.exceptions import ChangedError, InvalidError, NotFoundError, ObjectNotFoundError
 from hyperchunk.file import File, is_url, network_options
 from hyperchunk.objects import Opened, Recipe, encode
 from hyperchunk.progress import Progress, ProgressLike, is_wanted
 from hyperchunk.queries import BoxLike
+from hyperchunk.suggestions import few, suggestion
 from hyperchunk.typing import (
     Array,
     Cells,
@@ -36,6 +37,9 @@ from hyperchunk.typing import (
 )
 
 if TYPE_CHECKING:
+    import icechunk
+    import xarray
+
     from hyperchunk.arrow.table import Table
 
 __all__ = ["Collection", "open_collection"]
@@ -43,8 +47,8 @@ __all__ = ["Collection", "open_collection"]
 #: Files of a collection: paths or URLs, a pattern (``"day*.nc"``), a folder, or a collection's file (``"all.hcx"``).
 Files: TypeAlias = PathLike | Sequence[PathLike]
 #: ``xarray.Dataset`` of VirtualiZarr, and ``icechunk.Repository``.
-VirtualDataset: TypeAlias = Any
-Repository: TypeAlias = Any
+VirtualDataset: TypeAlias = "xarray.Dataset"
+Repository: TypeAlias = "icechunk.Repository"
 
 _SUFFIX = ".hcx"
 _HDF5_SUFFIXES = (".h5", ".hdf", ".hdf5", ".he5", ".nc", ".nc4")
@@ -531,7 +535,12 @@ class Collection(Mapping[str, "CollectionDataset"]):
         return commit(self, repository, branch, message, strings)
 
     def __getitem__(self, path: str) -> CollectionDataset:
-        return self._datasets["/" + path.strip("/")]
+        name = "/" + path.strip("/")
+        if name not in self._datasets:
+            known = list(self._datasets) if few(len(self._datasets)) else []
+            others = suggestion(name, len(self._datasets), known, "the collection")
+            raise ObjectNotFoundError(f"cannot open {name}: the collection has no dataset of that name{others}")
+        return self._datasets[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._datasets)

@@ -80,7 +80,7 @@ class Dataset(HLObject):
         self._core_data: AnyDataset | None = None
         self._dims: tuple[int, ...] | None = None
         self._plan: Plan | None = None
-        self._mapped: _core.Mapped | None = None
+        self._mapped: _core.MappedDataset | None = None
         self._state = opened.state
 
     @property
@@ -610,14 +610,14 @@ class Dataset(HLObject):
             "version": 3,
         }
 
-    def _in_memory(self) -> tuple[_core.Mapped | None, Plan]:
+    def _in_memory(self) -> tuple[_core.MappedDataset | None, Plan]:
         """Maps the elements in place; None if that is impossible, or the file changed: then a read raises the error."""
         data, plan = self._data, self._reading()
         # NumPy's array interface cannot describe members' offsets, nor elements that are arrays.
         simple = plan.dtype.names is None and plan.dtype.subdtype is None and plan.dtype == plan.wire
         plain = simple and plan.conversion is None and plan.resolve is None
         if self._mapped is None and plain and self.size and isinstance(data, _core.Dataset):
-            mapped = _core.Mapped.map_dataset(data)
+            mapped = _core.MappedDataset.map_dataset(data)
             if mapped is not None and mapped.nbytes == self.nbytes:
                 self._mapped = mapped
         if self._mapped is not None:

@@ -6,6 +6,7 @@ repeated, in another order, or with other dimensions.
 
 from __future__ import annotations
 
+from types import EllipsisType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -30,7 +31,7 @@ class Rearrangement(NamedTuple):
     #: Shape of the array that is read.
     shape: Shape
     #: NumPy index that makes the result from it.
-    items: tuple[Any, ...]
+    items: tuple[int | slice | EllipsisType | Array | None, ...]
     #: Dimensions of the lists: their number, their first axis after the indexing, and their first axis in the result.
     move: tuple[int, int, int] = (0, 0, 0)
 

@@ -130,7 +130,7 @@ def _work(
     file: str, request: str, output: str | None, name: str, number: int, threads: int, first: int, end: int
 ) -> tuple[int, int]:
     """Runs some tasks of a pass, in any process."""
-    job = _core.Restructuring(file, request, output)
+    job = _core.LayoutJob(file, request, output)
     if job.id != name:
         raise HyperchunkError(f"cannot restructure {file}: it was changed since the start; run restructure again")
     return job.work(number, first, end, threads)
@@ -192,7 +192,7 @@ def restructure(
         target = None if target is None else str(Path(target).absolute())
     if target is not None and Path(target).exists():
         raise FileExistsError(f"cannot write {target}: it exists")
-    job = _core.Restructuring(name, request, target)
+    job = _core.LayoutJob(name, request, target)
     job.start()
     total = sum(job.tasks)
     done = skipped = 0
@@ -220,7 +220,7 @@ def restructure(
     return RestructureResult(job.id, job.path, chunk_made, done, skipped, tuple(left_out))
 
 
-def _here(job: _core.Restructuring, number: int, threads: int, first: int, end: int) -> tuple[int, int]:
+def _here(job: _core.LayoutJob, number: int, threads: int, first: int, end: int) -> tuple[int, int]:
     return job.work(number, first, end, threads)
 
 
@@ -250,7 +250,7 @@ def estimate(
         80000
     """
     request = _request(dataset, order, chunk, codec, memory, epoch)
-    job = _core.Restructuring(os.fspath(file), request, None if output is None else os.fspath(output))
+    job = _core.LayoutJob(os.fspath(file), request, None if output is None else os.fspath(output))
     found = json.loads(job.describe(threads))
     return Estimate(
         id=job.id,

@@ -6,18 +6,20 @@ import sys
 import warnings
 from collections.abc import Collection, Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from hyperchunk.dtypes import string_dtype
 from hyperchunk.exceptions import LeftOutWarning, UnsupportedError
 from hyperchunk.likeness import class_of_h5py
-from hyperchunk.typing import DatasetOptions, Dtype
+from hyperchunk.typing import DatasetOptions, Dtype, FilterLike
 
 if TYPE_CHECKING:
     from hyperchunk.dataset import Dataset
 
+#: Encoding of a variable, with netCDF4's names. A caller gives it, so that a value may be of a wrong type.
+Encoding: TypeAlias = Mapping[str, Any]
 # netCDF's fill values of elements that were never written.
 FILL_VALUES: dict[str, int | float] = {
     "i1": -127,
@@ -136,12 +138,12 @@ def _can_write(number: int, options: tuple[int | str, ...]) -> bool:
     return True
 
 
-def encoded_filters(dataset: Dataset) -> dict[str, Any]:
+def encoded_filters(dataset: Dataset) -> dict[str, object]:
     """Returns the compression of a stored dataset as an encoding that writers understand: netCDF4's names, and
     `hdf5_filters`, which others ignore, for pipelines that netCDF4 has no name for.
     """
     pipeline = [(number, tuple(parameters)) for number, _, parameters in dataset._data.filters]
-    found: dict[str, Any] = {"shuffle": dataset.shuffle, "zlib": dataset.compression == "gzip"}
+    found: dict[str, object] = {"shuffle": dataset.shuffle, "zlib": dataset.compression == "gzip"}
     compressors = [stage for stage in pipeline if stage[0] not in (_SHUFFLE, _FLETCHER32)]
     if not compressors:
         return found
@@ -158,7 +160,7 @@ def encoded_filters(dataset: Dataset) -> dict[str, Any]:
     return found
 
 
-def _named(number: int, parameters: tuple[int, ...], *, shuffled: bool) -> dict[str, Any] | None:
+def _named(number: int, parameters: tuple[int, ...], *, shuffled: bool) -> dict[str, object] | None:
     """Returns the encoding of a compressor by netCDF4's names, if it has any."""
     name = {_ZSTD: "zstd", _BZIP2: "bzip2"}.get(number)
     if name is not None and len(parameters) == 1:
@@ -182,7 +184,7 @@ class Storage(NamedTuple):
     dtype: Dtype
     options: DatasetOptions
     #: Value of the attribute _FillValue; None without it.
-    fill: Any
+    fill: object
 
 
 def netcdf_dtype(name: str, dtype: Dtype, *, text: bool) -> Dtype:
@@ -208,7 +210,7 @@ def storage(
     dtype: Dtype,
     shape: tuple[int, ...],
     unlimited: tuple[bool, ...],
-    encoding: Mapping[str, Any],
+    encoding: Encoding,
     fill: object,
     *,
     asked: bool,
@@ -258,7 +260,7 @@ def storage(
     return Storage(dtype, options, fill)
 
 
-def _check(name: str, given: dict[str, Any], *, asked: bool) -> None:
+def _check(name: str, given: Encoding, *, asked: bool) -> None:
     unknown = sorted(set(given) - _VALID)
     if asked and unknown:
         lossy = {"least_significant_digit", "significant_digits", "quantize_mode"} & set(unknown)
@@ -276,7 +278,7 @@ def _check(name: str, given: dict[str, Any], *, asked: bool) -> None:
         )
 
 
-def _filters(name: str, dtype: Dtype, given: Mapping[str, Any], *, asked: bool) -> list[Any]:
+def _filters(name: str, dtype: Dtype, given: Encoding, *, asked: bool) -> list[FilterLike]:
     """Returns the filters except the checksum, as `create_dataset` takes them."""
     given = _in_one_form(given)
     names = [short for short in ("zlib", "zstd", "bzip2", "szip") if given.get(short)]
@@ -286,10 +288,10 @@ def _filters(name: str, dtype: Dtype, given: Mapping[str, Any], *, asked: bool) 
         compression = None
     compression = compression or (names[-1] if names else None)
     if compression is None:
-        return _stored_filters(name, given.get("hdf5_filters") or (), asked=asked)
+        return [*_stored_filters(name, given.get("hdf5_filters") or (), asked=asked)]
     level = given.get("complevel", given.get("compression_opts"))
     if compression in ("zlib", "gzip"):
-        found: list[Any] = [(1, _level(name, level, 9))]
+        found: list[FilterLike] = [(1, _level(name, level, 9))]
     elif compression == "zstd":
         found = [(32015, _level(name, level, 22))]
     elif compression == "bzip2":
@@ -317,7 +319,7 @@ def _filters(name: str, dtype: Dtype, given: Mapping[str, Any], *, asked: bool) 
     return found
 
 
-def _in_one_form(given: Mapping[str, Any]) -> dict[str, Any]:
+def _in_one_form(given: Encoding) -> dict[str, Any]:
     """Replaces the mappings by which netCDF4 describes szip and Blosc with single keys."""
     found = dict(given)
     szip, blosc = found.pop("szip", None), found.pop("blosc", None)
@@ -334,7 +336,7 @@ def _in_one_form(given: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _stored_filters(name: str, pipeline: Collection[tuple[int, ...]], *, asked: bool) -> list[Any]:
+def _stored_filters(name: str, pipeline: Collection[tuple[int, ...]], *, asked: bool) -> list[tuple[int, ...]]:
     """Returns the filters, except the checksum, with which a variable was stored; none if one cannot be written."""
     chosen = [tuple(stage) for stage in pipeline if stage[0] != _FLETCHER32]
     written = {_GZIP, _SHUFFLE, _SZIP, _BZIP2, _BLOSC_ID, _ZSTD, *_UNNAMED}
@@ -362,8 +364,8 @@ def _chunks(
     name: str,
     shape: tuple[int, ...],
     unlimited: tuple[bool, ...],
-    given: Mapping[str, Any],
-    encoding: Mapping[str, Any],
+    given: Encoding,
+    encoding: Encoding,
     *,
     asked: bool,
 ) -> tuple[int, ...] | None:

@@ -10,13 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hyperchunk import _core
 from hyperchunk._printable import printable
-from hyperchunk.dtypes import Empty
+from hyperchunk.dtypes import Description, Empty
 from hyperchunk.exceptions import HyperchunkError
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class _Tree:
         self.left = MAX_SHOWN
         self.above: set[int] = set()
 
-    def members(self, group: Any, level: int) -> tuple[str, int]:
+    def members(self, group: _core.Object | _core.Node, level: int) -> tuple[str, int]:
         """Returns the list of a group's members, and their number."""
         links = group.links()
         count = len(links)
@@ -97,7 +97,7 @@ class _Tree:
             lines.append(f"<li class=d>… and {count - len(lines):,} more</li>")
         return f"<ul>{''.join(lines)}</ul>", count
 
-    def _member(self, name: str, target: tuple[Any, ...], level: int) -> str:
+    def _member(self, name: str, target: Description, level: int) -> str:
         shown = _shown(name)
         if target[0] != 0:
             kind = {1: "soft link", 2: "external link"}.get(target[0], "link")
@@ -114,7 +114,7 @@ class _Tree:
             return f"<li>{shown} <span class=d>cannot be read: {_shown(error)}</span></li>"
         return f"<li>{shown} <span class=d>datatype</span></li>"
 
-    def _below(self, shown: str, group: Any, level: int) -> str:
+    def _below(self, shown: str, group: _core.Object | _core.Node, level: int) -> str:
         if group.address in self.above or level + 1 >= MAX_LEVELS or self.left <= 0:
             # Counting its members would take a read, too.
             return f"<li>{shown} <span class=d>group</span></li>"
@@ -133,7 +133,7 @@ def _extent(shape: Sequence[int] | None) -> str:
     return _BY.join(f"{length:,}" for length in shape) if shape else "scalar"
 
 
-def type_name(description: tuple[Any, ...]) -> str:
+def type_name(description: Description) -> str:
     """Returns a short name of a datatype."""
     match description:
         case ("integer", size, _, signed, *_):
@@ -157,7 +157,7 @@ def type_name(description: tuple[Any, ...]) -> str:
     return str(description[0])
 
 
-def _brief(data: Any) -> str:
+def _brief(data: _core.Dataset | _core.DatasetWriter) -> str:
     """Returns extent, type, chunks and filters of a dataset."""
     parts = [_extent(data.shape), _shown(type_name(data.datatype.description))]
     if data.chunks is not None:
@@ -197,7 +197,7 @@ def _extent_or_unlimited(shape: Sequence[int | None] | None) -> str:
     return _BY.join("unlimited" if length is None else f"{length:,}" for length in shape or ())
 
 
-def _size(dataset: Dataset, data: Any) -> str:
+def _size(dataset: Dataset, data: _core.Dataset | _core.DatasetWriter) -> str:
     """Returns the size of the elements, and for chunks of a local file the size that is stored."""
     if data.shape is None:
         return ""

@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterable, Sequence
 from html import escape
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hyperchunk import _core
 from hyperchunk.exceptions import HyperchunkError
@@ -17,6 +17,8 @@ from hyperchunk.notebook import MAX_MEMBERS, _bytes, _counted, _extent, _shown, 
 
 if TYPE_CHECKING:
     from hyperchunk.arrow.table import Table
+    from hyperchunk.dataset import Dataset
+    from hyperchunk.frames.frame import Frame
     from hyperchunk.queries import Query, Zone, Zones
     from hyperchunk.store.handle import Epoch, Store
 
@@ -71,7 +73,7 @@ def render_table(table: Table) -> str:
     return _shell("Table", _counted(rows, "row"), _rows(facts) + _listed(lines, count, "column"))
 
 
-def _frame(frame: Any) -> str:
+def _frame(frame: Frame) -> str:
     names, index = frame.column_names, set(frame.index_names)
     lines = [_cells(_shown(name), "index" if name in index else "") for name in names[:MAX_MEMBERS]]
     condition = frame._condition
@@ -110,7 +112,7 @@ def render_zones(zones: Zones) -> str:
     return _shell(name, "zones", histogram(list(islice(zones, MAX_ZONES))) or "<div class=d>no statistics</div>")
 
 
-def render_statistics(dataset: Any, data: object, size: int) -> str:
+def render_statistics(dataset: Dataset, data: object, size: int) -> str:
     """Returns the histogram of a local dataset with statistics in a companion file or a store; else empty text."""
     from hyperchunk.queries import Zones
 

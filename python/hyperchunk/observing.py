@@ -15,15 +15,19 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from hyperchunk import _core
 from hyperchunk._printable import printable
 
 if TYPE_CHECKING:
+    from opentelemetry.trace import Span, Tracer
+
     from hyperchunk.dataset import Dataset
     from hyperchunk.objects import Recipe
 
+#: Value of an attribute of a span.
+Fact: TypeAlias = bool | int | float | str
 F = TypeVar("F", "_core.File", "_core.Writer")
 
 LOG = logging.getLogger("hyperchunk")
@@ -40,7 +44,7 @@ _SECRET = re.compile(r"(?<=://)[^/@]*@|[?#].*$", re.DOTALL)
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 
 #: OpenTelemetry's tracer; None without spans.
-tracer: Any = None
+tracer: Tracer | None = None
 
 
 def _log_as_asked() -> None:
@@ -77,7 +81,7 @@ def start_spans(tracer_provider: object = None) -> None:
     """
     global tracer
     try:
-        trace: Any = importlib.import_module("opentelemetry.trace")
+        trace = importlib.import_module("opentelemetry.trace")
     except ImportError as error:
         message = "cannot make spans: OpenTelemetry is not installed; pip install 'hyperchunk[otel]'"
         raise ImportError(message) from error
@@ -100,12 +104,12 @@ def shown(path: object) -> str:
     return printable(_SECRET.sub("", text) if _URL.match(text) else text)
 
 
-def span(name: str, **attributes: object) -> AbstractContextManager[Any]:
+def span(name: str, **attributes: Fact | None) -> AbstractContextManager[Span | None]:
     """Returns a span as a context, or an empty context without spans."""
     if tracer is None:
         return nullcontext()
     found = {key.replace("__", "."): value for key, value in attributes.items() if value is not None}
-    context: AbstractContextManager[Any] = tracer.start_as_current_span(f"hyperchunk.{name}", attributes=found)
+    context: AbstractContextManager[Span] = tracer.start_as_current_span(f"hyperchunk.{name}", attributes=found)
     return context
 
 
@@ -132,7 +136,7 @@ def _ms(started: float) -> float:
     return 1000 * (time.perf_counter() - started)
 
 
-def _plain(value: object) -> object:
+def _plain(value: object) -> Fact:
     return value if isinstance(value, bool | int | float | str) else str(value)
 
 

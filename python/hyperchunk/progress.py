@@ -170,7 +170,7 @@ def _amount(number: float, unit: str) -> str:
 
 
 def _in_notebook() -> bool:
-    shell: Any = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    shell: object = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     return type(shell).__name__ == "ZMQInteractiveShell"
 
 
@@ -179,7 +179,7 @@ def _notebook_bar(total: int, unit: str) -> object:
     if not _in_notebook():
         return None
     try:
-        bars: Any = importlib.import_module("tqdm.auto")
+        bars = importlib.import_module("tqdm.auto")
     except ImportError:
         return None
     made: object = bars.tqdm(

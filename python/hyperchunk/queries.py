@@ -178,6 +178,10 @@ class Zones:
         self._dataset = dataset
         self._box = _box(dataset, box)
 
+    def __repr__(self) -> str:
+        inside = "" if self._box is None else f" in {self._box}"
+        return f"<Zones of {self._dataset.name}{inside}: iterate over them, or call top()>"
+
     def top(self, count: int = 1, *, by: str = "max") -> Top:
         """Returns the first `count` zones, ranked `by` ``"max"``, ``"min"``, ``"sum"``, ``"mean"``, ``"nan"`` or
         ``"range"``: ``top(1)[0]`` holds the largest value and its index. Data that were never written form no zone.

@@ -16,6 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 if TYPE_CHECKING:
+    import pyarrow
+
     from hyperchunk import _core
     from hyperchunk.dataset import Dataset
     from hyperchunk.datatype import Datatype
@@ -84,7 +86,7 @@ class SupportsFsPath(Protocol):
     """A path in an fsspec file system: an ``OpenFile``, or a path of universal_pathlib."""
 
     @property
-    def fs(self) -> Any:
+    def fs(self) -> object:
         """The file system."""
 
     @property
@@ -301,7 +303,7 @@ class PandasOptions(TypedDict, total=False):
     split_blocks: bool
     self_destruct: bool
     maps_as_pydicts: str | None
-    types_mapper: Callable[[Any], object] | None
+    types_mapper: Callable[[pyarrow.DataType], object] | None
     coerce_temporal_nanoseconds: bool
 
 

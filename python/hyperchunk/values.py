@@ -8,9 +8,9 @@ resolved together in one call.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -204,7 +204,7 @@ def _handles(size: int) -> Dtype:
     return np.dtype(f"V{size}")
 
 
-def _objects(values: list[Any], shape: tuple[int, ...], dtype: Dtype) -> Array:
+def _objects(values: Sequence[object], shape: tuple[int, ...], dtype: Dtype) -> Array:
     """Makes an array of Python objects, which may themselves be sequences."""
     out = np.empty(len(values), dtype)
     for index, value in enumerate(values):

@@ -11,7 +11,7 @@ import tempfile
 import warnings
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 from urllib.parse import unquote, urlsplit
 
 import numpy as np
@@ -30,10 +30,28 @@ from hyperchunk.links import HardLink
 from hyperchunk.netcdf import HIDDEN, NOT_A_VARIABLE
 from hyperchunk.typing import Array, Dtype, FileName, OpenOptions, Shape
 
-#: An ``ObjectStoreRegistry`` of obspec_utils.
-_Registry = Any
-#: Metadata, attributes and chunks of each array, by its path.
-_References = dict[str, dict[str, Any]]
+if TYPE_CHECKING:
+    from obspec_utils.registry import ObjectStoreRegistry
+
+
+class _Chunk(TypedDict):
+    """Location of a chunk."""
+
+    path: str
+    offset: int
+    length: int
+
+
+class _Entry(TypedDict):
+    """Metadata, attributes and chunks of an array."""
+
+    zarray: dict[str, Any]
+    zattrs: dict[str, Any]
+    manifest: dict[str, _Chunk]
+
+
+#: The arrays of a file, by their paths.
+_References = dict[str, _Entry]
 
 
 class HyperchunkParser:
@@ -60,7 +78,7 @@ class HyperchunkParser:
         self.drop_variables = frozenset(drop_variables or ())
         self.options = options
 
-    def __call__(self, url: str, registry: _Registry) -> ManifestStore:
+    def __call__(self, url: str, registry: ObjectStoreRegistry[Any]) -> ManifestStore:
         """Returns the Zarr representation of a file.
 
         Args:
@@ -131,7 +149,7 @@ class HyperchunkParser:
         return ManifestGroup(arrays=arrays, groups=groups, attributes=_attributes(group))
 
 
-def _source(url: str, registry: _Registry) -> FileName:
+def _source(url: str, registry: ObjectStoreRegistry[Any]) -> FileName:
     """Returns the file of a URL as :func:`hyperchunk.open` takes it."""
     store, path = registry.resolve(url)
     parts = urlsplit(url)
@@ -149,7 +167,7 @@ def _is_bare_dimension(dataset: Dataset) -> bool:
     return text.startswith(NOT_A_VARIABLE)
 
 
-def _array(dataset: Dataset, entry: dict[str, Any], anonymous: list[int]) -> ManifestArray:
+def _array(dataset: Dataset, entry: _Entry, anonymous: list[int]) -> ManifestArray:
     """Returns a dataset as an array of Zarr; appends the lengths of its unnamed dimensions to `anonymous`."""
     told = entry["zarray"]
     # NumPy's datetimes are opaque bytes in HDF5.
@@ -174,7 +192,7 @@ def _array(dataset: Dataset, entry: dict[str, Any], anonymous: list[int]) -> Man
     return ManifestArray(metadata=metadata, chunkmanifest=_manifest(entry["manifest"], shape, chunks))
 
 
-def _scalar(fill: Array, dtype: Dtype) -> Any:
+def _scalar(fill: Array, dtype: Dtype) -> object:
     """Returns a fill value as Zarr takes it."""
     first = fill.reshape(-1)[0]
     return np.asarray(first).astype(dtype)[()] if dtype.kind in "mMV" and dtype.names is None else first.item()
@@ -198,7 +216,7 @@ def _named(told: list[str], shape: list[int], anonymous: list[int]) -> list[str]
     return found
 
 
-def _manifest(entries: dict[str, dict[str, Any]], shape: Shape, chunks: Shape) -> ChunkManifest:
+def _manifest(entries: dict[str, _Chunk], shape: Shape, chunks: Shape) -> ChunkManifest:
     """Returns the locations of the chunks."""
     grid = tuple(math.ceil(length / chunk) for length, chunk in zip(shape, chunks, strict=True))
     if not entries:
@@ -219,9 +237,9 @@ def _dtype(told: Any) -> Dtype:
     return np.dtype([(name, _dtype(inner), *map(tuple, shape)) for name, inner, *shape in told])
 
 
-def _attributes(group: Group) -> dict[str, Any]:
+def _attributes(group: Group) -> dict[str, object]:
     """Returns the attributes of a group that JSON can represent."""
-    found: dict[str, Any] = {}
+    found: dict[str, object] = {}
     for name, value in group.attrs.items():
         if name in HIDDEN:
             continue

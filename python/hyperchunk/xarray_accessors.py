@@ -5,24 +5,41 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeAlias, TypedDict, Unpack
 
 from hyperchunk.progress import ProgressLike
 from hyperchunk.typing import StorageOptions
 from hyperchunk.xarray_writer import Encodings, write
 
 if TYPE_CHECKING:
+    from dask.delayed import Delayed
     from xarray import DataArray, DataTree
     from xarray import Dataset as XarrayDataset
 
 #: Where a file is written: a path, a URL, or a binary file-like object; None returns the bytes.
 Target: TypeAlias = str | os.PathLike[str] | BinaryIO | None
+#: The bytes of a file without a target, a ``Delayed`` of Dask with ``compute=False``, or None.
+Written: TypeAlias = "memoryview | Delayed | None"
 # Names that xarray gives to an array without a usable name; it restores the array's own when it reads the file.
 _ARRAY = "__xarray_dataarray_variable__"
 _ARRAY_NAME = "__xarray_dataarray_name__"
 
 
-def _run(target: Target, work: Callable[[Any], Callable[[], None]], *, compute: bool) -> Any:
+class NetcdfOptions(TypedDict, total=False):
+    """Options of :meth:`DatasetAccessor.to_netcdf`."""
+
+    format: Literal["NETCDF4"] | None
+    group: str | None
+    encoding: Encodings | None
+    unlimited_dims: Iterable[Hashable] | str | None
+    compute: bool
+    storage_options: StorageOptions | None
+    progress: ProgressLike
+
+
+def _run(
+    target: Target, work: Callable[[str | os.PathLike[str] | BinaryIO], Callable[[], None]], *, compute: bool
+) -> Written:
     """Plans and writes a file. Returns the bytes if there is no target, and a Dask ``Delayed`` without `compute`."""
     if target is None:
         if not compute:
@@ -37,7 +54,8 @@ def _run(target: Target, work: Callable[[Any], Callable[[], None]], *, compute: 
     import dask
 
     tools: Any = dask
-    return tools.delayed(planned, pure=False, traverse=False)()
+    delayed: Delayed = tools.delayed(planned, pure=False, traverse=False)()
+    return delayed
 
 
 class DatasetAccessor:
@@ -66,7 +84,7 @@ class DatasetAccessor:
         compute: bool = True,
         storage_options: StorageOptions | None = None,
         progress: ProgressLike = None,
-    ) -> Any:
+    ) -> Written:
         """Writes a netCDF-4 file, compressing on all processors. A new file appears when it is complete.
 
         Args:
@@ -106,7 +124,7 @@ class DataArrayAccessor:
     def __init__(self, array: DataArray) -> None:
         self._array = array
 
-    def to_netcdf(self, path: Target = None, mode: str = "w", **options: Any) -> Any:
+    def to_netcdf(self, path: Target = None, mode: str = "w", **options: Unpack[NetcdfOptions]) -> Written:
         """Writes a netCDF-4 file with this array and its coordinates.
 
         Args:
@@ -141,7 +159,7 @@ class DataTreeAccessor:
         compute: bool = True,
         storage_options: StorageOptions | None = None,
         progress: ProgressLike = None,
-    ) -> Any:
+    ) -> Written:
         """Writes a netCDF-4 file: see :meth:`DatasetAccessor.to_netcdf`. `encoding` and `unlimited_dims` are by the
         path of the node.
         """

@@ -20,11 +20,13 @@ from hyperchunk.exceptions import InvalidError
 from hyperchunk.typing import Array
 from hyperchunk.xarray_engine import HyperchunkStore
 
+#: Options of xarray for decoding, of its version.
+Decoding: TypeAlias = dict[str, Any]
 #: Units and calendar by number of a file.
 Units: TypeAlias = "dict[int, tuple[str | None, str | None]]"
 
 
-def _with_cftime(options: dict[str, Any]) -> dict[str, Any]:
+def _with_cftime(options: Decoding) -> Decoding:
     """Returns options for decoding dates with cftime, in the form that this version of xarray takes."""
     try:
         from xarray.coders import CFDatetimeCoder
@@ -50,7 +52,7 @@ class CollectionArray(BackendArray):
         found: Array = indexing.explicit_indexing_adapter(key, self.shape, support, self._read)
         return found
 
-    def _read(self, key: tuple[Any, ...]) -> Array:
+    def _read(self, key: tuple[int | slice | Array, ...]) -> Array:
         values = self.dataset[key]
         if not self._text:
             return values
@@ -67,7 +69,7 @@ class CollectionStore(HyperchunkStore):
         group: str,
         phony_dims: str | None,
         decode_strings: bool,
-        decoding: dict[str, Any],
+        decoding: Decoding,
     ) -> None:
         file = collection.file(0)
         found = netcdf.Group(file, phony_dims=phony_dims, paths=collection).child(group)

@@ -28,7 +28,7 @@ from hyperchunk.dtypes import check_string_dtype
 from hyperchunk.exceptions import ReadError
 from hyperchunk.file import File, is_hdf5
 from hyperchunk.netcdf_encoding import encoded_filters
-from hyperchunk.typing import AttributeValue, OpenOptions, StorageOptions, Values
+from hyperchunk.typing import Array, AttributeValue, OpenOptions, StorageOptions, Values
 
 if TYPE_CHECKING:
     from xarray import DataTree
@@ -106,7 +106,7 @@ class HyperchunkArray(BackendArray):
         support = indexing.IndexingSupport.OUTER_1VECTOR
         return indexing.explicit_indexing_adapter(key, self.shape, support, self._read)
 
-    def _read(self, key: tuple[Any, ...]) -> Values:
+    def _read(self, key: tuple[int | slice | Array, ...]) -> Values:
         source: HyperchunkDataset | AsStrView = self.dataset
         if self._text:
             source = self.dataset.asstr(errors="surrogateescape")

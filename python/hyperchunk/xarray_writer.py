@@ -27,17 +27,21 @@ from hyperchunk.dataset import Dataset
 from hyperchunk.dtypes import ref_dtype, string_dtype, vlen_dtype
 from hyperchunk.exceptions import UnsupportedError
 from hyperchunk.file import File, is_url
-from hyperchunk.netcdf_encoding import Storage, netcdf_dtype, storage
+from hyperchunk.netcdf_encoding import Encoding, Storage, netcdf_dtype, storage
 from hyperchunk.objects import encode
 from hyperchunk.progress import Progress, ProgressLike, is_wanted
-from hyperchunk.typing import Index, StorageOptions
+from hyperchunk.typing import Array, DatasetOptions, Index, StorageOptions
 
 if TYPE_CHECKING:
+    import dask.array
+
+    from hyperchunk.references import Reference
     from hyperchunk.write.dataset import WritableDataset
     from hyperchunk.write.file import WritableFile
+    from hyperchunk.write.group import WritableGroup
 
 #: Encodings of variables by their names.
-Encodings = Mapping[Hashable, Mapping[str, Any]]
+Encodings = Mapping[Hashable, Encoding]
 # Size of the pieces in which values are computed and written, in bytes.
 _PIECE_BYTES = 64 << 20
 # Size of the pieces of values that are encoded while they are written: larger ones take xarray eight times as long,
@@ -59,7 +63,7 @@ class _Planned(NamedTuple):
     name: str
     variable: XarrayVariable
     storage: Storage
-    attributes: dict[str, Any]
+    attributes: dict[str, object]
     #: Values before they are encoded, if that is done while they are written; `variable` then has none.
     plain: XarrayVariable | None
 
@@ -73,10 +77,10 @@ class GroupPlan(WritableCFDataStore):
         self.existing = existing
         #: Dimensions to make: name → length, and whether it can grow.
         self.made: dict[str, tuple[int, bool]] = {}
-        self.attributes: dict[str, Any] = {}
+        self.attributes: dict[str, object] = {}
         self.planned: list[_Planned] = []
         #: Variables that are encoded while they are written.
-        self.plain: dict[Any, XarrayVariable] = {}
+        self.plain: dict[Hashable, XarrayVariable] = {}
 
     def get_dimensions(self) -> Mapping[str, int]:
         found = dict(self.existing.dimensions) if self.existing is not None else {}
@@ -88,7 +92,7 @@ class GroupPlan(WritableCFDataStore):
         return above | dict(self.get_dimensions())
 
     def set_dimensions(
-        self, variables: Mapping[Any, XarrayVariable], unlimited_dims: Iterable[Hashable] | None = None
+        self, variables: Mapping[Hashable, XarrayVariable], unlimited_dims: Iterable[Hashable] | None = None
     ) -> None:
         growing = list(unlimited_dims or ())
         lengths: dict[Any, int] = {}
@@ -114,8 +118,8 @@ class GroupPlan(WritableCFDataStore):
         self.attributes[k] = _attribute(self.path, k, v)
 
     def encode(
-        self, variables: Mapping[Any, XarrayVariable], attributes: Mapping[Any, Any]
-    ) -> tuple[dict[Any, XarrayVariable], dict[Any, Any]]:
+        self, variables: Mapping[Hashable, XarrayVariable], attributes: Mapping[Hashable, object]
+    ) -> tuple[dict[Hashable, XarrayVariable], dict[Hashable, object]]:
         """Encodes variables; of large ones only one element, which determines type and attributes."""
         given = dict(variables)
         for name, variable in variables.items():
@@ -138,7 +142,7 @@ class GroupPlan(WritableCFDataStore):
             v = coder.encode(v, name=name)
         if v.dtype.kind == "S" and v.encoding.get("dtype") is str:
             dtype = coders.create_vlen_dtype(str)
-            given: Any = v.data
+            given = v.data
             data = given.map_blocks(_texts, dtype=dtype) if v.chunks is not None else _texts(v.values).astype(dtype)
             v = XarrayVariable(v.dims, data, v.attrs, v.encoding)
         return v
@@ -214,7 +218,7 @@ def _is_encoded_later(variable: XarrayVariable) -> bool:
     return filled or data.dtype.kind != "f" or np.dtype(encoding.get("dtype", data.dtype)).kind == "f"
 
 
-def _is_placeholder(item: Any) -> bool:
+def _is_placeholder(item: object) -> bool:
     """True for a dataset that represents a dimension without a coordinate variable."""
     if not isinstance(item, Dataset):
         return False
@@ -223,14 +227,14 @@ def _is_placeholder(item: Any) -> bool:
     return "CLASS" in item.attrs and isinstance(text, bytes) and text.startswith(netcdf.NOT_A_VARIABLE)
 
 
-def _texts(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def _texts(values: Array) -> Array:
     """Returns byte strings as texts."""
     found = np.empty(values.shape, object)
     found[...] = np.char.decode(values, "utf-8")
     return found
 
 
-def _rounding(name: str, variable: XarrayVariable) -> dict[str, Any]:
+def _rounding(name: str, variable: XarrayVariable) -> dict[str, object]:
     """Returns the attribute that records how a variable's values were rounded: netCDF4 writes it, and xarray moves it
     to the encoding. Values of a file are rounded already; of others, it is an error.
     """
@@ -318,7 +322,7 @@ class _Writing:
         self.file = file
         #: Scales by the path of their group and the name of the dimension; each with its number.
         self.scales: dict[tuple[str, str], tuple[WritableDataset, int]] = {}
-        self.uses: dict[tuple[str, str], list[tuple[Any, int]]] = {}
+        self.uses: dict[tuple[str, str], list[tuple[Reference, int]]] = {}
         self.values: list[tuple[XarrayVariable, WritableDataset]] = []
         #: Values to encode, with the plan that does it and the name.
         self.plain: list[tuple[GroupPlan, _Planned, WritableDataset]] = []
@@ -350,7 +354,7 @@ class _Writing:
         for name, (length, grows) in plan.made.items():
             if name in coordinates:
                 continue
-            options: Any = {"maxshape": (None,), "chunks": (_GROWING_SCALE,)} if grows else {}
+            options: DatasetOptions = {"maxshape": (None,), "chunks": (_GROWING_SCALE,)} if grows else {}
             # As in netCDF-C, the variables determine the length of a dimension that grows; its scale is empty.
             length = 0 if grows else length
             scale = group.create_dataset(name, (length,), ">f4", track_order=True, **options)
@@ -360,21 +364,23 @@ class _Writing:
         for one, dataset in made:
             self._attach(plan, one, dataset)
 
-    def _variable(self, group: Any, plan: GroupPlan, one: _Planned, numbers: dict[str, int]) -> WritableDataset:
+    def _variable(
+        self, group: WritableGroup, plan: GroupPlan, one: _Planned, numbers: dict[str, int]
+    ) -> WritableDataset:
         name, dims = one.name, one.variable.dims
         own = dims[:1] == (name,) and (name in plan.made or (plan.path, name) in self.scales)
         # A variable with the name of a dimension that is not its first one is not a coordinate variable.
         clashes = not own and (name in plan.made or (plan.path, name) in self.scales)
         link = netcdf.NOT_A_COORDINATE + name if clashes else name
-        known = group.get(link)
-        replaced: Any = None
+        known: Any = group.get(link)
+        replaced: WritableDataset | None = None
         if own and _is_placeholder(known):
             replaced, known = known, None
             del group[link]
-        dataset: Any = known
+        dataset: WritableDataset = known
         if known is None:
-            options = dict(one.storage.options)
-            dataset = group.create_dataset(link, one.variable.shape, one.storage.dtype, track_order=True, **options)
+            options: DatasetOptions = {**one.storage.options, "track_order": True}
+            dataset = group.create_dataset(link, one.variable.shape, one.storage.dtype, **options)
         elif known.shape != one.variable.shape:
             if [max(pair) for pair in zip(known.shape, one.variable.shape, strict=False)] != list(one.variable.shape):
                 raise ValueError(
@@ -396,15 +402,14 @@ class _Writing:
                 text = value.decode() if isinstance(value, bytes) else str(value)
                 set_attribute(dataset, "_FillValue", text if one.storage.dtype.kind == "S" else [text])
             else:
-                set_attribute(dataset, "_FillValue", np.atleast_1d(value))
+                set_attribute(dataset, "_FillValue", np.atleast_1d(np.asarray(value)))
         for key, value in one.attributes.items():
             set_attribute(dataset, key, value)
         if one.plain is None:
             self.values.append((one.variable, dataset))
         else:
             self.plain.append((plan, one, dataset))
-        found: WritableDataset = dataset
-        return found
+        return dataset
 
     def _scale(self, plan: GroupPlan, dimension: str) -> tuple[str, str]:
         """Returns the key of the scale of a dimension that is visible in a group."""
@@ -521,7 +526,7 @@ def _fill_encoded(plan: GroupPlan, one: _Planned, dataset: WritableDataset | _Co
         dataset[start : start + step] = plan.encode_variable(coded, one.name).to_numpy()
 
 
-def _fill_by_blocks(pairs: list[tuple[Any, WritableDataset | _Counting]]) -> None:
+def _fill_by_blocks(pairs: list[tuple[dask.array.Array, WritableDataset | _Counting]]) -> None:
     """Computes and writes Dask's arrays: in threads of this process, or on other workers, which return the blocks."""
     import dask.array
 
@@ -539,7 +544,7 @@ def _fill_by_blocks(pairs: list[tuple[Any, WritableDataset | _Counting]]) -> Non
                 dataset[index] = values
 
 
-def set_attribute(owner: Any, name: str, value: object) -> None:
+def set_attribute(owner: WritableGroup | WritableDataset, name: str, value: object) -> None:
     """Sets an attribute in netCDF's form."""
     if isinstance(value, str) and value.isascii():
         data = encode(value) or b"\0"
@@ -621,16 +626,16 @@ def write(
     def work() -> None:
         import hyperchunk
 
-        options: Any = {"storage_options": storage_options} if storage_options else {}
+        access = storage_options or None
         target = name
-        file: Any
+        file: WritableFile
         if edits:
             assert name is not None
-            file = hyperchunk.open(name, "r+", **options)
+            file = hyperchunk.open(name, "r+", storage_options=access)
         elif name is None or is_url(name):
-            file = hyperchunk.open(path if name is None else name, "w", track_order=True, **options)
+            file = hyperchunk.open(path if name is None else name, "w", track_order=True, storage_options=access)
         else:
-            target, file = open_beside(name, track_order=True, **options)
+            target, file = open_beside(name, track_order=True, storage_options=access)
         try:
             writing = _Writing(file)
             if edits:
@@ -644,10 +649,11 @@ def write(
             writing.fill(progress)
             file.close()
             if target is not None and target != name:
+                assert name is not None
                 _core.put_output(target, name, True)
         except BaseException:
             if file:
-                file._opened.discard()
+                file.discard()
             if target is not None and target != name:
                 Path(target).unlink(missing_ok=True)
             raise

@@ -40,7 +40,7 @@ pub(crate) fn reports(analyses: &Analyses) -> Vec<Report> {
 /// Keyword arguments that declare an analysis.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
-struct Declaring {
+struct DeclareOptions {
     name: String,
     version: String,
     datasets: Vec<String>,
@@ -63,7 +63,7 @@ fn analysis_make<'py>(
     keywords: Option<&Bound<'py, PyDict>>,
 ) -> PyResult<Bound<'py, PyBytes>> {
     let missing = || pyo3::exceptions::PyValueError::new_err("the options are missing");
-    let given = keywords.ok_or_else(missing)?.extract::<Declaring>()?;
+    let given = keywords.ok_or_else(missing)?.extract::<DeclareOptions>()?;
     let made = || -> Result<Analysis, Error> {
         let declaration = Declaration {
             name: given.name,

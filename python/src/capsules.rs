@@ -18,7 +18,7 @@ pub(crate) const STREAM: &CStr = c"arrow_array_stream";
 pub(crate) type Capsules<'py> = (Bound<'py, PyCapsule>, Bound<'py, PyCapsule>);
 
 /// Exports record batches as a capsule with an Arrow stream.
-pub(crate) fn export_stream<B: Made + 'static>(
+pub(crate) fn export_stream<B: BatchIterator + 'static>(
     py: Python<'_>,
     reader: Reader<B>,
 ) -> PyResult<Bound<'_, PyCapsule>> {
@@ -63,14 +63,14 @@ pub(crate) fn truths(schema: &Bound<'_, PyCapsule>, array: &Bound<'_, PyCapsule>
 
 /// Reader of batches for a library that may call it, or drop it, with or without the GIL; the
 /// iterator may need the GIL.
-pub(crate) struct Reader<B: Made>(pub(crate) Option<B>, pub(crate) SchemaRef);
+pub(crate) struct Reader<B: BatchIterator>(pub(crate) Option<B>, pub(crate) SchemaRef);
 
 /// Iterator that produces record batches.
-pub(crate) trait Made: Iterator<Item = Result<RecordBatch, ArrowError>> + Send {}
+pub(crate) trait BatchIterator: Iterator<Item = Result<RecordBatch, ArrowError>> + Send {}
 
-impl<B: Iterator<Item = Result<RecordBatch, ArrowError>> + Send> Made for B {}
+impl<B: Iterator<Item = Result<RecordBatch, ArrowError>> + Send> BatchIterator for B {}
 
-impl<B: Made> Iterator for Reader<B> {
+impl<B: BatchIterator> Iterator for Reader<B> {
     type Item = Result<RecordBatch, ArrowError>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -79,13 +79,13 @@ impl<B: Made> Iterator for Reader<B> {
     }
 }
 
-impl<B: Made> RecordBatchReader for Reader<B> {
+impl<B: BatchIterator> RecordBatchReader for Reader<B> {
     fn schema(&self) -> SchemaRef {
         SchemaRef::clone(&self.1)
     }
 }
 
-impl<B: Made> Drop for Reader<B> {
+impl<B: BatchIterator> Drop for Reader<B> {
     fn drop(&mut self) {
         let batches = self.0.take();
         detached(move || drop(batches));

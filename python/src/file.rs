@@ -9,7 +9,7 @@ use crate::{names, selection};
 use hyperchunk::check::{Assumptions, check};
 use hyperchunk::index::{IndexOption, IndexState};
 use hyperchunk::io::Locking;
-use hyperchunk::walk::{Found, Next};
+use hyperchunk::walk::{Next, VisitedItem};
 use hyperchunk::{Error, ExternalPolicy, OpenOptions};
 use hyperchunk_cli::{Indexing, report_json};
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -29,7 +29,7 @@ pub(crate) struct File(pub(crate) hyperchunk::File);
 
 /// An object, the selection of a region reference, and the name of an attribute reference's
 /// attribute.
-type Referred<'py> = (Object, Option<Bound<'py, PyTuple>>, Option<Bound<'py, PyAny>>);
+type ReferencedObject<'py> = (Object, Option<Bound<'py, PyTuple>>, Option<Bound<'py, PyAny>>);
 
 /// Keyword arguments for opening a file.
 #[derive(FromPyObject)]
@@ -304,7 +304,7 @@ impl File {
         let search = || {
             let mut path = None;
             self.0.walk(&self.0.root()?, b"/", &mut |visit| match visit.found {
-                Found::Object(object) if object.address() == address => {
+                VisitedItem::Object(object) if object.address() == address => {
                     path = Some(visit.path.to_vec());
                     Ok(Next::Stop)
                 }
@@ -317,7 +317,7 @@ impl File {
     }
 
     /// Resolves a stored reference.
-    fn dereference<'py>(&self, py: Python<'py>, kind: usize, raw: &[u8]) -> PyResult<Referred<'py>> {
+    fn dereference<'py>(&self, py: Python<'py>, kind: usize, raw: &[u8]) -> PyResult<ReferencedObject<'py>> {
         let kind = reference_kind(kind)?;
         let found = py.detach(|| {
             let Some(reference) = self.0.reference(kind, raw)? else { return Ok(None) };

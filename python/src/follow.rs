@@ -9,9 +9,9 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 /// A flush of a writer: its name, whether the rows are appended, indices, values.
-type Seen<'py> = (String, bool, Bound<'py, PyBytes>, Bound<'py, PyBytes>);
+type FlushRow<'py> = (String, bool, Bound<'py, PyBytes>, Bound<'py, PyBytes>);
 /// Result of a poll: flushes, bytes read, number of writers, whether all are done, stopped writers.
-type Polled<'py> = (Vec<Seen<'py>>, u64, usize, bool, Vec<String>);
+type PollResult<'py> = (Vec<FlushRow<'py>>, u64, usize, bool, Vec<String>);
 
 /// Splits a predicate into the dataset that it names and the predicate about its values.
 #[pyfunction]
@@ -41,7 +41,7 @@ impl StoreFollow {
     }
 
     /// Returns the matches flushed since the last poll.
-    fn poll<'py>(&self, py: Python<'py>) -> PyResult<Polled<'py>> {
+    fn poll<'py>(&self, py: Python<'py>) -> PyResult<PollResult<'py>> {
         let polled = py.detach(|| self.0.lock().unwrap_or_else(PoisonError::into_inner).poll());
         let polled = polled.map_err(|e| to_python(py, &e))?;
         let seen = polled.seen.iter().map(|seen| {

@@ -103,10 +103,10 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<table::Batch>()?;
     module.add_class::<table::Scan>()?;
     module.add_class::<table::ScanPart>()?;
-    module.add_class::<table::Chosen>()?;
+    module.add_class::<table::FilteredRows>()?;
     module.add_class::<joined_batches::JoinedBatches>()?;
     module.add_class::<read_budget::ReadBudget>()?;
-    module.add_class::<table::Mapped>()?;
+    module.add_class::<table::MappedDataset>()?;
     module.add_function(wrap_pyfunction!(knows_filter, module)?)?;
     module.add_function(wrap_pyfunction!(table::before_fork, module)?)?;
     module.add_function(wrap_pyfunction!(table::after_fork, module)?)?;

@@ -39,9 +39,11 @@ pub(crate) fn fill_all<T>(
     objects: &[Bound<'_, PyAny>],
     work: impl FnOnce(Vec<&mut [u8]>) -> PyResult<T>,
 ) -> PyResult<T> {
-    let held =
-        objects.iter().map(|object| Held::new(object, ffi::PyBUF_WRITABLE)).collect::<PyResult<Vec<_>>>()?;
-    let places: Vec<(*mut u8, usize)> = held.iter().map(Held::place).collect();
+    let held = objects
+        .iter()
+        .map(|object| HeldBuffer::new(object, ffi::PyBUF_WRITABLE))
+        .collect::<PyResult<Vec<_>>>()?;
+    let places: Vec<(*mut u8, usize)> = held.iter().map(HeldBuffer::place).collect();
     let mut spans: Vec<(usize, usize)> = places
         .iter()
         .filter(|(_, length)| *length > 0)
@@ -63,13 +65,13 @@ pub(crate) fn look_all<T>(
     work: impl FnOnce(Vec<&[u8]>) -> PyResult<T>,
 ) -> PyResult<T> {
     let held = objects.iter().map(|object| match object.cast_exact::<PyBytes>() {
-        Ok(bytes) => Ok(Seen::Bytes(bytes.as_bytes())),
-        Err(_) => Held::new(object, ffi::PyBUF_SIMPLE).map(Seen::Held),
+        Ok(bytes) => Ok(BytesView::Bytes(bytes.as_bytes())),
+        Err(_) => HeldBuffer::new(object, ffi::PyBUF_SIMPLE).map(BytesView::Held),
     });
     let held = held.collect::<PyResult<Vec<_>>>()?;
     let slices = held.iter().map(|seen| match seen {
-        Seen::Bytes(bytes) => bytes,
-        Seen::Held(held) => {
+        BytesView::Bytes(bytes) => bytes,
+        BytesView::Held(held) => {
             let (start, length) = held.place();
             // SAFETY: CPython promises `length` bytes at `start` until `held` is dropped.
             unsafe { std::slice::from_raw_parts(start, length) }
@@ -80,9 +82,9 @@ pub(crate) fn look_all<T>(
 
 /// Borrowed bytes of an object; a `bytes` object needs no buffer request, since its memory never
 /// moves.
-enum Seen<'a, 'py> {
+enum BytesView<'a, 'py> {
     Bytes(&'a [u8]),
-    Held(Held<'py>),
+    Held(HeldBuffer<'py>),
 }
 
 fn with_buffer<T>(
@@ -90,15 +92,15 @@ fn with_buffer<T>(
     flags: c_int,
     work: impl FnOnce(*mut u8, usize) -> PyResult<T>,
 ) -> PyResult<T> {
-    let held = Held::new(object, flags)?;
+    let held = HeldBuffer::new(object, flags)?;
     let (start, length) = held.place();
     work(start, length)
 }
 
 /// Buffer of an object, held in place and released on drop, even after a panic.
-struct Held<'py>(Box<ffi::Py_buffer>, PhantomData<Bound<'py, PyAny>>);
+struct HeldBuffer<'py>(Box<ffi::Py_buffer>, PhantomData<Bound<'py, PyAny>>);
 
-impl<'py> Held<'py> {
+impl<'py> HeldBuffer<'py> {
     fn new(object: &Bound<'py, PyAny>, flags: c_int) -> PyResult<Self> {
         let mut view = Box::new(MaybeUninit::<ffi::Py_buffer>::zeroed());
         // SAFETY: a live object, and space for the view that does not move while it is held.
@@ -121,7 +123,7 @@ impl<'py> Held<'py> {
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for HeldBuffer<'_> {
     fn drop(&mut self) {
         // SAFETY: constructed only after CPython filled it; the interpreter is attached as long as
         // 'py lasts.

@@ -178,11 +178,11 @@ pub(crate) fn query_zones<'py>(
 
 /// File of the statistics, datasets with their zone counts, skipped datasets with the reasons,
 /// bytes scanned.
-type Analyzed = (PathBuf, Vec<(String, u64)>, Vec<(String, String)>, u64);
+type AnalysisResult = (PathBuf, Vec<(String, u64)>, Vec<(String, String)>, u64);
 
 /// Computes statistics of all values of datasets and stores them in a file beside the source.
 #[pyfunction]
-pub(crate) fn analyze(py: Python<'_>, file: &File, names: Vec<String>) -> PyResult<Analyzed> {
+pub(crate) fn analyze(py: Python<'_>, file: &File, names: Vec<String>) -> PyResult<AnalysisResult> {
     let names: Vec<Vec<u8>> = names.into_iter().map(String::into_bytes).collect();
     let (analyzed, place) = run(py, || {
         let analyzed = zonemap::analyze(&file.0, &names, &|_, _| ())?;

@@ -1,6 +1,6 @@
 //! Computing time that several reads of one call share.
 
-use hyperchunk::live::{Spent, within_read};
+use hyperchunk::live::{ComputeTime, within_read};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 /// Account of the computing time of live datasets, for calls that read from several files.
 #[pyclass(frozen, module = "hyperchunk._core")]
 #[derive(Debug)]
-pub(crate) struct ReadBudget(Arc<Spent>);
+pub(crate) struct ReadBudget(Arc<ComputeTime>);
 
 #[pymethods]
 impl ReadBudget {

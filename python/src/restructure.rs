@@ -10,16 +10,16 @@ use std::path::{Path, PathBuf};
 /// A layout under construction.
 #[pyclass(frozen, module = "hyperchunk._core")]
 #[derive(Debug)]
-pub(crate) struct Restructuring(Job);
+pub(crate) struct LayoutJob(Job);
 
-impl Restructuring {
+impl LayoutJob {
     fn run<T: Send>(&self, py: Python<'_>, work: impl FnOnce(&Job) -> Result<T> + Send) -> PyResult<T> {
         py.detach(|| work(&self.0)).map_err(|e| to_python(py, &e))
     }
 }
 
 #[pymethods]
-impl Restructuring {
+impl LayoutJob {
     /// Plans a request (JSON) for a file. Writes nothing.
     #[new]
     #[pyo3(signature = (file, request, output=None))]
@@ -102,7 +102,7 @@ impl Restructuring {
 }
 
 /// Name, request, file or folder, bytes, state.
-type Listed = (String, String, PathBuf, u64, &'static str);
+type LayoutRow = (String, String, PathBuf, u64, &'static str);
 
 /// Lists the layouts of a file: name, request, the file if it is in use and else the folder, bytes,
 /// and state.
@@ -110,7 +110,7 @@ type Listed = (String, String, PathBuf, u64, &'static str);
 fn layouts(
     py: Python<'_>,
     #[pyo3(from_py_with = crate::paths::path)] file: PathBuf,
-) -> PyResult<Vec<Listed>> {
+) -> PyResult<Vec<LayoutRow>> {
     let all = py.detach(|| restructure::layouts(&file)).map_err(|e| opening(py, &e))?;
     let all = all.into_iter().map(|one| {
         let state = match one.state {
@@ -136,7 +136,7 @@ fn remove_layout(
 }
 
 pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_class::<Restructuring>()?;
+    module.add_class::<LayoutJob>()?;
     module.add_function(wrap_pyfunction!(layouts, module)?)?;
     module.add_function(wrap_pyfunction!(remove_layout, module)?)
 }

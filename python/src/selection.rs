@@ -12,10 +12,10 @@ use std::borrow::Cow;
 /// Selection of elements of a dataset.
 #[pyclass(frozen, module = "hyperchunk._core")]
 #[derive(Debug, PartialEq)]
-pub(crate) struct Selection(Wanted);
+pub(crate) struct Selection(SelectionSource);
 
 #[derive(Debug, PartialEq)]
-enum Wanted {
+enum SelectionSource {
     /// A selection requested by the caller.
     Asked(select::Selection),
     /// A selection as a file stores it.
@@ -26,8 +26,8 @@ impl Selection {
     /// Resolves the selection for a dataset of this extent.
     pub(crate) fn within(&self, dims: &[u64]) -> Result<Cow<'_, select::Selection>> {
         match &self.0 {
-            Wanted::Asked(selection) => Ok(Cow::Borrowed(selection)),
-            Wanted::Stored(selection) => select::Selection::resolve(selection, dims).map(Cow::Owned),
+            SelectionSource::Asked(selection) => Ok(Cow::Borrowed(selection)),
+            SelectionSource::Stored(selection) => select::Selection::resolve(selection, dims).map(Cow::Owned),
         }
     }
 }
@@ -39,17 +39,17 @@ impl Selection {
     /// Converts the selection to its form in a file.
     pub(crate) fn stored(&self, dims: &[u64]) -> Result<StoredSelection> {
         Ok(match &self.0 {
-            Wanted::Stored(selection) => selection.clone(),
-            Wanted::Asked(select::Selection::All) => StoredSelection::All,
-            Wanted::Asked(select::Selection::Points { rank, coordinates }) => {
+            SelectionSource::Stored(selection) => selection.clone(),
+            SelectionSource::Asked(select::Selection::All) => StoredSelection::All,
+            SelectionSource::Asked(select::Selection::Points { rank, coordinates }) => {
                 StoredSelection::Points { rank: *rank, coordinates: coordinates.clone() }
             }
-            Wanted::Asked(selection) if selection.count(dims)? == 0 => StoredSelection::None,
-            Wanted::Asked(select::Selection::Axes(axes)) => match regular(axes) {
+            SelectionSource::Asked(selection) if selection.count(dims)? == 0 => StoredSelection::None,
+            SelectionSource::Asked(select::Selection::Axes(axes)) => match regular(axes) {
                 Some(slabs) => StoredSelection::Regular(slabs),
                 None => boxes(axes)?,
             },
-            Wanted::Asked(_) => {
+            SelectionSource::Asked(_) => {
                 return Err(Error::unsupported("cannot store a selection of arbitrary boxes"));
             }
         })
@@ -144,7 +144,7 @@ impl Selection {
     /// Selects all elements.
     #[staticmethod]
     fn all() -> Self {
-        Self(Wanted::Asked(select::Selection::All))
+        Self(SelectionSource::Asked(select::Selection::All))
     }
 
     /// Selects by axis; one entry per dimension.
@@ -154,19 +154,19 @@ impl Selection {
             AnyAxis::Pattern((start, stride, count, block)) => Axis::Range { start, stride, count, block },
             AnyAxis::List(indices) => Axis::List(numbers(indices.as_bytes())),
         });
-        Self(Wanted::Asked(select::Selection::Axes(axes.collect())))
+        Self(SelectionSource::Asked(select::Selection::Axes(axes.collect())))
     }
 
     /// Selects single elements, by the coordinates of one after another.
     #[staticmethod]
     fn points(rank: usize, coordinates: &[u8]) -> Self {
-        Self(Wanted::Asked(select::Selection::Points { rank, coordinates: numbers(coordinates) }))
+        Self(SelectionSource::Asked(select::Selection::Points { rank, coordinates: numbers(coordinates) }))
     }
 
     /// Creates a selection from its form in a file, as `description` returns it.
     #[staticmethod]
     fn selected(description: &Bound<'_, PyTuple>) -> PyResult<Self> {
-        parse(description).map(|selection| Self(Wanted::Stored(selection)))
+        parse(description).map(|selection| Self(SelectionSource::Stored(selection)))
     }
 
     /// Returns the number of selected elements in a dataset of this extent.

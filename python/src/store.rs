@@ -12,7 +12,7 @@ use hyperchunk::select::Axis;
 use hyperchunk::write::{NewLayout, Sync};
 use hyperchunk_live::observe::{self, Analyses};
 use hyperchunk_store::commit::external_links::Linking;
-use hyperchunk_store::commit::{CommitOptions, commit_all};
+use hyperchunk_store::commit::{CommitOptions, PendingLog, commit_all};
 use hyperchunk_store::{
     self, Definition, FileStamp, Hyperslab, KnownStore, LogWriter, Marker, Mode, NewStore, PendingStore,
     Report, Segments, Session, SiteBuf, StoreId, Ticket, WriterOptions,
@@ -147,7 +147,7 @@ impl StoreDefinition {
 /// Keyword arguments of a writer.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
-struct Writing {
+struct WriterArguments {
     truncates: bool,
     session: Option<String>,
     checksum: bool,
@@ -220,7 +220,7 @@ impl StoreWriter {
     ) -> PyResult<Self> {
         let site = site(&path, network)?;
         let missing = || PyValueError::new_err("the options are missing");
-        let given = keywords.ok_or_else(missing)?.extract::<Writing>()?;
+        let given = keywords.ok_or_else(missing)?.extract::<WriterArguments>()?;
         let mut options = WriterOptions::default();
         options.mode = if given.truncates { Mode::Truncate } else { Mode::Join };
         if let Some(session) = &given.session {
@@ -511,17 +511,27 @@ impl StoreBegun {
 
 /// A conflict: path, subject, first element, extent, writer whose data are visible, writer whose
 /// data are hidden.
-type Found = (String, String, Vec<u64>, Vec<u64>, String, String);
+type ConflictRow = (String, String, Vec<u64>, Vec<u64>, String, String);
 /// An epoch: number, writers, conflicts, writers left uncommitted, linked datasets, datasets not
-/// linked with the reasons, and those uncommitted writers whose writes failed.
-type Made = (u64, Vec<String>, Vec<Found>, Vec<String>, Vec<String>, Vec<(String, String)>, Vec<String>);
+/// linked with the reasons, those uncommitted writers whose writes failed, and those that have ended
+/// without closing.
+type EpochRow = (
+    u64,
+    Vec<String>,
+    Vec<ConflictRow>,
+    Vec<String>,
+    Vec<String>,
+    Vec<(String, String)>,
+    Vec<String>,
+    Vec<String>,
+);
 /// The new epoch, if any, and the logs that were set aside, with the reasons.
-type Outcome = (Option<Made>, Vec<(String, String)>);
+type Outcome = (Option<EpochRow>, Vec<(String, String)>);
 
 /// Keyword arguments of a commit.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
-struct Committing<'py> {
+struct CommitArguments<'py> {
     tickets: Option<Vec<Vec<u8>>>,
     fresh: Option<PyRef<'py, FreshStore>>,
     conflicts_are_errors: bool,
@@ -536,6 +546,12 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
+/// Returns the writers of those logs with uncommitted data that `is` selects.
+fn left_writers(left: &[PendingLog], is: impl Fn(&PendingLog) -> bool) -> Vec<String> {
+    let chosen = left.iter().filter(|left| left.committed < left.size && is(left));
+    chosen.map(|left| left.header.writer.to_string()).collect()
+}
+
 /// Commits an epoch, if there is anything new.
 #[pyfunction]
 #[pyo3(signature = (path, *, network = None, **keywords))]
@@ -546,7 +562,7 @@ pub(crate) fn store_commit(
     keywords: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<Outcome> {
     let missing = || PyValueError::new_err("the options are missing");
-    let given = keywords.ok_or_else(missing)?.extract::<Committing<'_>>()?;
+    let given = keywords.ok_or_else(missing)?.extract::<CommitArguments<'_>>()?;
     let mut options = CommitOptions::default();
     if let Some(bytes) = &given.tickets {
         for bytes in bytes {
@@ -599,11 +615,8 @@ pub(crate) fn store_commit(
             made.left.iter().map(|left| left.header.writer.to_string()).collect(),
             linked,
             unlinked,
-            made.left
-                .iter()
-                .filter(|left| left.header.failed && left.committed < left.size)
-                .map(|left| left.header.writer.to_string())
-                .collect(),
+            left_writers(&made.left, |left| left.header.failed),
+            left_writers(&made.left, |left| !left.header.failed && left.has_stopped()),
         )
     });
     Ok((made, aside))

@@ -26,7 +26,7 @@ pub(crate) struct Table(hyperchunk_arrow::Table);
 /// Elements of a dataset in a mapped file.
 #[pyclass(frozen, module = "hyperchunk._core")]
 #[derive(Debug)]
-pub(crate) struct Mapped(Buffer);
+pub(crate) struct MappedDataset(Buffer);
 
 /// Record batches of a table.
 #[pyclass(frozen, module = "hyperchunk._core")]
@@ -42,7 +42,7 @@ pub(crate) struct Scan {
 
 /// Rows of a scan that satisfy a predicate; can be consumed once.
 #[pyclass(frozen, module = "hyperchunk._core")]
-pub(crate) struct Chosen(Mutex<Option<Reader<view::FilteredBatches>>>);
+pub(crate) struct FilteredRows(Mutex<Option<Reader<view::FilteredBatches>>>);
 
 /// A part of a scan, before filtering.
 #[pyclass(frozen, module = "hyperchunk._core")]
@@ -56,12 +56,12 @@ pub(crate) struct Batch(pub(crate) RecordBatch);
 
 /// End row of each zone, statistics of the columns there, bytes of statistics read, and a mask of
 /// the zones in which a predicate may be true.
-pub(crate) type Zones<'py> = (Bound<'py, PyBytes>, Vec<Zoned<'py>>, u64, Option<Bound<'py, PyBytes>>);
+pub(crate) type Zones<'py> = (Bound<'py, PyBytes>, Vec<ColumnZones<'py>>, u64, Option<Bound<'py, PyBytes>>);
 /// Statistics of a column: name; for each zone, flags (1: has statistics; 2: has numbers; 4: may
 /// have NaN), minimum and maximum, 8 bytes each.
-pub(crate) type Zoned<'py> = (String, Bound<'py, PyBytes>, Bound<'py, PyBytes>, Bound<'py, PyBytes>);
+pub(crate) type ColumnZones<'py> = (String, Bound<'py, PyBytes>, Bound<'py, PyBytes>, Bound<'py, PyBytes>);
 
-fn zoned<'py>(py: Python<'py>, column: &ZonedColumn) -> Zoned<'py> {
+fn zoned<'py>(py: Python<'py>, column: &ZonedColumn) -> ColumnZones<'py> {
     let bits = |value: Extreme| match value {
         Extreme::Float(value) => value.to_ne_bytes(),
         Extreme::Signed(value) => value.to_ne_bytes(),
@@ -339,7 +339,7 @@ impl Scan {
         predicate: &str,
         nan: &str,
         rows: Option<usize>,
-    ) -> PyResult<Option<Chosen>> {
+    ) -> PyResult<Option<FilteredRows>> {
         let (predicate, nan) = asked(py, predicate, nan)?;
         let chosen = py.detach(|| {
             let mut scan = self.scan.lock().unwrap_or_else(PoisonError::into_inner);
@@ -350,7 +350,7 @@ impl Scan {
             let schema = scan.schema();
             scan.filter(&predicate, nan, rows).map(|chosen| Reader(Some(chosen), schema))
         });
-        Ok(chosen.map(|reader| Chosen(Mutex::new(Some(reader)))))
+        Ok(chosen.map(|reader| FilteredRows(Mutex::new(Some(reader)))))
     }
 
     /// Number of bytes of elements scanned until now.
@@ -368,7 +368,7 @@ impl Drop for Scan {
 }
 
 #[pymethods]
-impl Chosen {
+impl FilteredRows {
     fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
         slf
     }
@@ -444,7 +444,7 @@ impl Batch {
 }
 
 #[pymethods]
-impl Mapped {
+impl MappedDataset {
     /// Maps a dataset whose elements are contiguous and unfiltered in a file of this machine; None
     /// for others.
     #[staticmethod]

@@ -28,7 +28,7 @@ pub(crate) struct Writer {
 }
 
 /// Result of [`crate::file::File::dereference`].
-type Referred<'py> = (Node, Option<Bound<'py, PyTuple>>, Option<Bound<'py, PyAny>>);
+type ReferencedNode<'py> = (Node, Option<Bound<'py, PyTuple>>, Option<Bound<'py, PyAny>>);
 
 /// Keyword arguments for creating a file.
 #[derive(FromPyObject)]
@@ -334,7 +334,7 @@ impl Writer {
     }
 
     /// Resolves a stored reference.
-    fn dereference<'py>(&self, py: Python<'py>, kind: usize, raw: &[u8]) -> PyResult<Referred<'py>> {
+    fn dereference<'py>(&self, py: Python<'py>, kind: usize, raw: &[u8]) -> PyResult<ReferencedNode<'py>> {
         let kind = reference_kind(kind)?;
         let found = self.run(py, |file| {
             let snapshot = file.snapshot()?;

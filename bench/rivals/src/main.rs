@@ -27,7 +27,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 /// Bytes that go through the caches before each turn.
-const SWEEP: usize = 64 << 20;
+const SWEEP_BYTES: usize = 64 << 20;
 
 fn main() -> Result<()> {
     let mut arguments = std::env::args_os().skip(1);
@@ -79,7 +79,7 @@ fn compare(input: &Input, job: Job, expected: &Answer, rounds: usize) -> Map<Str
 /// Does a job once; returns the seconds.
 fn once(reader: readers::Reader, input: &Input, job: Job, expected: &Answer) -> Result<f64> {
     let task = reader(input, job)?;
-    black_box(vec![1_u8; SWEEP].iter().map(|byte| u64::from(*byte)).sum::<u64>());
+    black_box(vec![1_u8; SWEEP_BYTES].iter().map(|byte| u64::from(*byte)).sum::<u64>());
     let start = Instant::now();
     let answer = task()?;
     let elapsed = start.elapsed().as_secs_f64();

@@ -66,7 +66,7 @@ pub struct Indexing {
 
 /// Result of indexing a file.
 #[derive(Debug)]
-pub struct Indexed {
+pub struct IndexReport {
     /// Path of the index, if one was written.
     pub path: Option<PathBuf>,
     /// The index, and errors of objects that it leaves out.
@@ -110,7 +110,7 @@ impl Indexing {
     ///
     /// # Errors
     /// Errors of reading the file; `Invalid` for references that belong to another file; `Io` from writing.
-    pub fn make(&self, file: &File, given: &str) -> Result<Indexed, Error> {
+    pub fn make(&self, file: &File, given: &str) -> Result<IndexReport, Error> {
         let place = self.place(given)?;
         self.check(&place, given)?;
         let name = self.name.as_deref().unwrap_or(given);
@@ -126,7 +126,7 @@ impl Indexing {
             (&self.kerchunk, references::Kind::Kerchunk),
             (&self.virtualizarr, references::Kind::VirtualiZarr),
         ];
-        let mut made = Indexed { path: None, built, left: BTreeSet::new() };
+        let mut made = IndexReport { path: None, built, left: BTreeSet::new() };
         let mut exported = false;
         for (path, kind) in exports {
             let Some(path) = path else { continue };
@@ -204,10 +204,10 @@ impl Indexing {
     }
 }
 
-impl Indexed {
+impl IndexReport {
     /// Returns the result as JSON.
     pub fn to_json(&self) -> String {
-        let Indexed { path, built, left } = self;
+        let IndexReport { path, built, left } = self;
         let told = |(path, why): (&[u8], &dyn std::fmt::Display)| {
             format!("{{\"path\": {}, \"why\": {}}}", Text(path), serde_json::json!(why.to_string()))
         };

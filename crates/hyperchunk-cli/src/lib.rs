@@ -52,7 +52,7 @@ mod udf;
 mod verify;
 
 pub use check::report_json;
-pub use index::{Indexed, Indexing};
+pub use index::{IndexReport, Indexing};
 pub use verify::explanation;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};

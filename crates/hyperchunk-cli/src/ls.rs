@@ -9,7 +9,7 @@ use crate::source::{SourceOptions, Target};
 use crate::terminal::{Colour, Ink, Terminal};
 use clap::Args;
 use hyperchunk::model::{Attribute, Dataspace, Link, LinkTarget, ObjectKind};
-use hyperchunk::walk::{Found, Next, Visit};
+use hyperchunk::walk::{Next, Visit, VisitedItem};
 use hyperchunk::{Error, Object};
 use std::fmt::Write as _;
 
@@ -65,7 +65,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         let top = path.clone();
         file.walk(&object, &path, &mut |visit: Visit<'_>| {
             if visit.path == top && visit.link.is_none() {
-                if let Found::Broken(error) = visit.found {
+                if let VisitedItem::Broken(error) = visit.found {
                     return Err(error);
                 }
                 return Ok(Next::Enter);
@@ -74,12 +74,12 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
             let shown = shown.strip_prefix(b"/").unwrap_or(shown);
             let name = describe::name(shown);
             match visit.found {
-                Found::Object(object) => entry(terminal, arguments.long, &name, object, &mut failures),
-                Found::Again(first) => {
+                VisitedItem::Object(object) => entry(terminal, arguments.long, &name, object, &mut failures),
+                VisitedItem::Again(first) => {
                     line(terminal, Ink::Link, &name, &format!("same as {}", describe::name(first)))
                 }
-                Found::Link => line(terminal, Ink::Link, &name, &link(visit.link)),
-                Found::Broken(error) => {
+                VisitedItem::Link => line(terminal, Ink::Link, &name, &link(visit.link)),
+                VisitedItem::Broken(error) => {
                     failures += 1;
                     line(terminal, Ink::Error, &name, &format!("cannot be read: {}", text(&error)));
                 }

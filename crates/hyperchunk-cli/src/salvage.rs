@@ -15,7 +15,7 @@ use std::sync::Mutex;
 /// Exit status if the output is written, but something is lost.
 const LOSS_STATUS: i32 = 3;
 /// Maximum number of objects and losses that are listed.
-const MAX_NAMED: usize = 100;
+const MAX_LISTED_OBJECTS: usize = 100;
 
 #[derive(Args, Debug)]
 #[command(after_help = HELP)]
@@ -123,16 +123,16 @@ fn summary(arguments: &Arguments, report: &SalvageReport) -> String {
 }
 
 fn name_losses(report: &SalvageReport) {
-    for damage in report.damage.iter().take(MAX_NAMED) {
+    for damage in report.damage.iter().take(MAX_LISTED_OBJECTS) {
         crate::print_message(&format!("damage: {damage}"));
     }
-    for object in report.objects.iter().filter(|object| !is_whole(object)).take(MAX_NAMED) {
+    for object in report.objects.iter().filter(|object| !is_whole(object)).take(MAX_LISTED_OBJECTS) {
         let reason = object.reason.as_deref().unwrap_or("parts of it are lost");
         let path = object.path.to_string();
         if object.condition != Condition::Whole {
             crate::print_message(&format!("{}: {path}: {reason}", object.condition.name()));
         }
-        for loss in object.losses.iter().take(MAX_NAMED) {
+        for loss in object.losses.iter().take(MAX_LISTED_OBJECTS) {
             crate::print_message(&format!("lost: {} of {path}: {}", loss.name, loss.reason));
         }
     }

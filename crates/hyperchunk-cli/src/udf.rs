@@ -6,6 +6,7 @@ use hyperchunk_live::edit;
 use hyperchunk_udf::backend::Backend;
 use hyperchunk_udf::chunking::{self, growth};
 use hyperchunk_udf::escape::{escape, escape_lines};
+use hyperchunk_udf::expression;
 use hyperchunk_udf::host::results::Results;
 use hyperchunk_udf::host::{DiskCache, code};
 use hyperchunk_udf::record::UNLIMITED;
@@ -218,6 +219,14 @@ pub(crate) fn run(command: Command) -> Outcome {
             }
             for one in &attached {
                 say!("{}", describe_attached(one, dry_run));
+            }
+            if let Some(one) = attached.iter().find(|a| expression::may_wrap_below_zero(&a.record)) {
+                crate::print_message(&format!(
+                    "note: {} subtracts unsigned integers, which wrap around below 0; if a result can be negative, \
+                     convert an input first, as in float32({})",
+                    escape(&one.record.output.name, 200),
+                    one.record.inputs.first().map(|input| escape(&input.name, 80)).unwrap_or_default()
+                ));
             }
             if outputs.is_empty() && attached.len() > 1 {
                 crate::print_message(&format!(

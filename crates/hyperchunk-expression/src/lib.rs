@@ -81,6 +81,25 @@ impl Expression {
         Ok(lower::lower(&self.parsed, inputs)?.kind())
     }
 
+    /// Returns whether the expression subtracts or negates unsigned integers, which wrap around below 0, as in
+    /// NumPy.
+    ///
+    /// # Errors
+    /// The errors of [`infer`](Expression::infer).
+    ///
+    /// # Examples
+    /// ```
+    /// use hyperchunk_expression::{Expression, Kind};
+    ///
+    /// let of_bands = |kind| Expression::parse("(NIR - Red) / (NIR + Red)")?.may_wrap_below_zero(&[kind; 2]);
+    /// assert!(of_bands(Kind::UInt16)?);
+    /// assert!(!of_bands(Kind::Float32)?);
+    /// # Ok::<(), hyperchunk_expression::Error>(())
+    /// ```
+    pub fn may_wrap_below_zero(&self, inputs: &[Kind]) -> Result<bool> {
+        Ok(lower::lower(&self.parsed, inputs)?.may_wrap_below_zero())
+    }
+
     /// Compiles the expression for inputs of these types and elements of type `output`.
     ///
     /// # Errors

@@ -154,6 +154,14 @@ impl Steps {
         self.result = result;
     }
 
+    /// Returns whether unsigned integers are subtracted or negated.
+    pub(crate) fn may_wrap_below_zero(&self) -> bool {
+        self.values.iter().any(|value| {
+            let below = matches!(value.origin, Origin::Step(Step::Subtract | Step::Negative, _));
+            below && value.kind.is_unsigned()
+        })
+    }
+
     /// Returns the kind of the result.
     pub(crate) fn kind(&self) -> Kind {
         self.value_kind(self.result)

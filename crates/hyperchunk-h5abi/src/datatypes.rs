@@ -119,12 +119,13 @@ impl Library {
 
     /// Returns a number type in the machine's byte order, for a program without `H5Tget_native_type`.
     unsafe fn in_machine_order(&self, file_type: Hid) -> Hid {
-        const LITTLE: i32 = 0;
+        const LITTLE_ENDIAN: i32 = 0;
         // SAFETY: any identifier may be asked; the copy is the caller's.
         unsafe {
             let whole = (self.f.type_precision)(file_type) == (self.f.type_size)(file_type).saturating_mul(8);
             let copy = (self.f.type_copy)(file_type);
-            let order = (self.f.type_order)(copy) == LITTLE || (self.f.type_set_order)(copy, LITTLE) >= 0;
+            let order = (self.f.type_order)(copy) == LITTLE_ENDIAN
+                || (self.f.type_set_order)(copy, LITTLE_ENDIAN) >= 0;
             if whole && order { copy } else { -1 }
         }
     }

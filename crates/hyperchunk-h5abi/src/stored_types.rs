@@ -17,7 +17,7 @@ type SetFields = unsafe extern "C" fn(Hid, usize, usize, usize, usize, usize) ->
 type SetBias = unsafe extern "C" fn(Hid, usize) -> c_int;
 
 /// `H5T_ORDER_BE`.
-const BIG: c_int = 1;
+const BIG_ENDIAN: c_int = 1;
 
 impl Library {
     /// Looks up a function by its name; statically linked programs may lack it.
@@ -141,7 +141,7 @@ impl Library {
                 return None;
             }
             let bytes = bytes.get_mut(..element.size())?;
-            if order == BIG {
+            if order == BIG_ENDIAN {
                 bytes.reverse();
             }
             let value = bytes.iter().rev().fold(0i128, |value, &byte| value << 8 | i128::from(byte));

@@ -48,7 +48,7 @@ pub(crate) fn open(file: &File, record: &Record, slot: &Slot) -> Result<Input> {
     {
         return fail(ErrorKind::Invalid, "it is not a number any more; attach the expression again");
     }
-    let Described { attribute, texts, memory, kind, dims, element } =
+    let InputAttribute { attribute, texts, memory, kind, dims, element } =
         describe(&object, attribute, record.backend)?;
     // The length of a string is part of its value, so it may differ.
     let alike = [&element, &slot.datatype].iter().all(|d| matches!(d, Element::Text(_)));
@@ -65,7 +65,7 @@ pub(crate) fn open(file: &File, record: &Record, slot: &Slot) -> Result<Input> {
 }
 
 /// Attribute with the type and shape that a function sees.
-pub(crate) struct Described {
+pub(crate) struct InputAttribute {
     attribute: Attribute,
     texts: Option<Vec<Vec<u8>>>,
     memory: Datatype,
@@ -79,7 +79,7 @@ pub(crate) struct Described {
 ///
 /// # Errors
 /// `Unsupported` for attributes that functions cannot use.
-pub(crate) fn describe(object: &Object, attribute: Attribute, backend: Backend) -> Result<Described> {
+pub(crate) fn describe(object: &Object, attribute: Attribute, backend: Backend) -> Result<InputAttribute> {
     let fail = |kind, message: &str| Err(Error::new(kind, message));
     let dims = match &attribute.dataspace {
         Dataspace::Null => {
@@ -132,7 +132,7 @@ pub(crate) fn describe(object: &Object, attribute: Attribute, backend: Backend) 
         let message = format!("it is {shown}, and attributes are inputs up to 64 KiB");
         return fail(ErrorKind::Unsupported, &message);
     }
-    Ok(Described { attribute, texts, memory, kind, dims, element })
+    Ok(InputAttribute { attribute, texts, memory, kind, dims, element })
 }
 
 fn fixed(text: &[u8], padding: StringPadding) -> &[u8] {

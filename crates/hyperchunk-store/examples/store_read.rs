@@ -67,12 +67,12 @@ fn median(mut times: Vec<f64>) -> f64 {
 
 /// 256 MiB in 32 records of 4 writers.
 fn records(path: &Path) -> Result<()> {
-    const RECORD: usize = 8 << 20;
+    const RECORD_BYTES: usize = 8 << 20;
     for checksum in [true, false] {
         drop(fs::remove_dir_all(hyperchunk_store::store_folder(path)));
         drop(fs::remove_file(path));
         let definition = Definition::new("/a", Datatype::ieee(4, ByteOrder::Little), vec![64 << 20]);
-        let bytes: Vec<u8> = (0..RECORD).map(|at| ((at * at) >> 7) as u8).collect();
+        let bytes: Vec<u8> = (0..RECORD_BYTES).map(|at| ((at * at) >> 7) as u8).collect();
         for writer in 0..4 {
             let log = LogWriter::create(path, &options(checksum))?;
             let number = log.define(&definition)?;
@@ -101,7 +101,7 @@ fn records(path: &Path) -> Result<()> {
                 dataset(path, threads)?.read(&Selection::All, &mut out)?;
                 times[threads].push(start.elapsed().as_secs_f64());
             }
-            assert!(out.chunks(RECORD).all(|record| record == bytes));
+            assert!(out.chunks(RECORD_BYTES).all(|record| record == bytes));
         }
         let ratio =
             |threads: usize| median(times[threads].iter().zip(&times[0]).map(|(a, b)| a / b).collect());

@@ -47,7 +47,7 @@ pub use location::lock::{hold_alone, locks_are_off};
 pub use location::site::{LogName, Site, SiteBuf, real_file};
 pub use read::hyperslabs::boxes;
 pub(crate) use read::hyperslabs::split_range;
-pub use read::scan_log::{Ending, Log};
+pub use read::scan_log::{Log, LogEnd};
 pub(crate) use read::snapshot::{Store, sharded};
 pub use statistics::{Extreme, Statistics};
 pub(crate) use statistics::{Machine, NumberFormat, Pass};

@@ -71,7 +71,7 @@ fn a_log_comes_back_by_its_index_and_by_its_batches() {
     let ticket = writer.close().unwrap();
     assert!(writer.write_box(a, &[0, 0], &[1, 1], &[1]).is_err());
     let log = Log::open(writer.log(), Some(&ticket), 0).unwrap();
-    assert_eq!(log.ending, Ending::Finished);
+    assert_eq!(log.ending, LogEnd::Finished);
     assert_eq!(Ticket::from_bytes(&ticket.to_bytes()).unwrap(), ticket);
     let salvaged = Log::salvage(writer.log(), 0).unwrap();
     assert_eq!(salvaged.defined, log.defined);
@@ -122,11 +122,11 @@ fn a_log_that_is_cut_anywhere_gives_back_what_is_whole_and_nothing_else() {
                     assert!(written.pieces.iter().all(|piece| piece.offset + piece.length <= cut as u64));
                 }
                 assert!(log.length <= cut as u64);
-                assert_ne!(log.ending, Ending::Finished);
+                assert_ne!(log.ending, LogEnd::Finished);
             }
             Err(error) => assert!(cut < 128, "cut at {cut}: {error}"),
         }
-        assert!(Log::open(&cut_at, None, 0).is_ok_and(|log| log.ending != Ending::Finished) || cut < 128);
+        assert!(Log::open(&cut_at, None, 0).is_ok_and(|log| log.ending != LogEnd::Finished) || cut < 128);
     }
     for at in (128..whole.len()).step_by(997) {
         let mut damaged = whole.clone();

@@ -10,7 +10,7 @@ mod cuda;
 use crate::fail;
 use hyperchunk_sandbox as sandbox;
 use hyperchunk_udf::cpp::wasm::Language;
-use hyperchunk_udf::cpp::{AHEAD, ARGUMENTS, OBJECT, PLAINLY, SOURCE};
+use hyperchunk_udf::cpp::{ARGUMENTS, OBJECT, PREFETCH_OPTIONS, SOURCE, WITHOUT_PREFETCH};
 use hyperchunk_udf::error::{Error, ErrorKind, Result};
 use std::ffi::{CString, OsString};
 use std::os::unix::ffi::OsStrExt as _;
@@ -76,8 +76,8 @@ struct Plan {
 impl Plan {
     fn from_arguments(arguments: &[OsString]) -> Result<Self> {
         match arguments {
-            [compiler, scratch] => Ok(Plan::native(compiler, Path::new(scratch), AHEAD)),
-            [compiler, scratch, word] if word == PLAINLY => {
+            [compiler, scratch] => Ok(Plan::native(compiler, Path::new(scratch), PREFETCH_OPTIONS)),
+            [compiler, scratch, word] if word == WITHOUT_PREFETCH => {
                 Ok(Plan::native(compiler, Path::new(scratch), &[]))
             }
             [zig, scratch, cache, language] => {
@@ -139,13 +139,13 @@ mod tests {
         let told = |argument: &str| plan.words.iter().any(|word| word == argument);
         assert_eq!(plan.words[0], words[0]);
         assert!(ARGUMENTS.iter().all(|argument| told(argument)));
-        assert!(AHEAD.iter().all(|argument| told(argument) == has));
+        assert!(PREFETCH_OPTIONS.iter().all(|argument| told(argument) == has));
     }
 
     #[test]
     fn a_compiler_that_rejects_an_option_is_not_told_it() {
         check(&["/usr/bin/g++", "/tmp/x"], true);
-        check(&["/usr/bin/g++", "/tmp/x", PLAINLY], false);
+        check(&["/usr/bin/g++", "/tmp/x", WITHOUT_PREFETCH], false);
         let words = ["/usr/bin/g++", "/tmp/x", "else"].map(OsString::from);
         assert_eq!(Plan::from_arguments(&words).err().unwrap().kind(), ErrorKind::Worker);
     }

@@ -9,7 +9,7 @@ use hyperchunk_udf::error::{Error, ErrorKind, Result};
 use hyperchunk_udf::network::Endpoint;
 use hyperchunk_udf::protocol::MAX_TEXT_BYTES;
 use hyperchunk_udf::socket;
-use hyperchunk_udf::worker::SOCKET;
+use hyperchunk_udf::worker::SOCKET_FD;
 use std::ffi::OsString;
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs as _};
 use std::os::fd::{AsFd as _, BorrowedFd};
@@ -18,11 +18,11 @@ use std::time::{Duration, Instant};
 /// Maximum number of addresses tried for a name.
 const MAX_ADDRESSES: usize = 8;
 
-/// Connects to `arguments[0]` within `arguments[1]` milliseconds and answers on [`SOCKET`]; returns the exit
+/// Connects to `arguments[0]` within `arguments[1]` milliseconds and answers on [`SOCKET_FD`]; returns the exit
 /// status. The third argument lists addresses to which a name may resolve although they are not public.
 pub(crate) fn run(arguments: &[OsString]) -> i32 {
     // SAFETY: the host gave us this descriptor, and it stays open while we run.
-    let socket = unsafe { BorrowedFd::borrow_raw(SOCKET) };
+    let socket = unsafe { BorrowedFd::borrow_raw(SOCKET_FD) };
     // SAFETY: integers only; they change attributes of this process.
     unsafe {
         libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);

@@ -42,9 +42,9 @@ pub const ARGUMENTS: &[&str] = &[
 /// of each page: NDVI takes a twelfth less time, and a mean of neighbours, a sum or rows of 40 elements an
 /// eighth to a fourth less. Accesses with an unknown stride, such as a column, are not prefetched: that took
 /// 1.5 times as long. GCC's own choice of loops is for other processors. Other compilers ignore these
-/// options; a GCC that does not know one of them reports it, see [`rejects_ahead`].
+/// options; a GCC that does not know one of them reports it, see [`rejects_prefetch_options`].
 #[cfg(target_arch = "x86_64")]
-pub const AHEAD: &[&str] = &[
+pub const PREFETCH_OPTIONS: &[&str] = &[
     "-fprefetch-loop-arrays",
     "--param=min-insn-to-prefetch-ratio=6",
     "--param=prefetch-dynamic-strides=0",
@@ -53,14 +53,15 @@ pub const AHEAD: &[&str] = &[
 ];
 /// No options on other architectures, where they were not measured.
 #[cfg(not(target_arch = "x86_64"))]
-pub const AHEAD: &[&str] = &[];
-/// Argument of the worker that omits [`AHEAD`].
-pub const PLAINLY: &str = "plainly";
+pub const PREFETCH_OPTIONS: &[&str] = &[];
+/// Argument of the worker that omits [`PREFETCH_OPTIONS`].
+pub const WITHOUT_PREFETCH: &str = "plainly";
 
-/// Returns whether the message says that the compiler, not the source, has a problem with one of [`AHEAD`].
-pub fn rejects_ahead(said: &str) -> bool {
+/// Returns whether the message says that the compiler, not the source, has a problem with one of
+/// [`PREFETCH_OPTIONS`].
+pub fn rejects_prefetch_options(said: &str) -> bool {
     let of_option = |text: &str| text.contains("--param") || text.contains("-fprefetch-loop-arrays");
-    !AHEAD.is_empty() && said.split("; ").any(|one| of_option(one) && !one.contains(SOURCE))
+    !PREFETCH_OPTIONS.is_empty() && said.split("; ").any(|one| of_option(one) && !one.contains(SOURCE))
 }
 
 /// Platform for which this build compiles sources.
@@ -82,7 +83,7 @@ const fn concat_target() -> &'static str {
 }
 
 /// Line before the text that omits the function's second version, which uses registers of twice the width.
-pub const NARROW: &str = "#define HYPERCHUNK_NARROW 1\n";
+pub const NARROW_DEFINITION: &str = "#define HYPERCHUNK_NARROW 1\n";
 
 /// Returns whether a source may have the second version. Two things exclude it: vector types wider than the
 /// baseline's registers, which the second version passes to functions in another way than those expect that
@@ -128,7 +129,7 @@ mod tests {
             ("it does not compile: udf.cpp:1:2: error: #error --param", false),
             ("it does not compile: udf.cpp:1:2: error: 'x' was not declared in this scope", false),
         ] {
-            assert_eq!(rejects_ahead(said), rejects, "{said}");
+            assert_eq!(rejects_prefetch_options(said), rejects, "{said}");
         }
     }
 }

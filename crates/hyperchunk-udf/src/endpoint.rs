@@ -23,7 +23,7 @@ enum Host {
 
 impl Endpoint {
     /// Maximum length of an endpoint's text: a name of 253 characters and a port.
-    pub const MAX_TEXT: usize = 260;
+    pub const MAX_TEXT_BYTES: usize = 260;
 
     /// Parses `example.org:443`, `192.0.2.1:80` or `[2001:db8::1]:80`.
     ///
@@ -41,7 +41,7 @@ impl Endpoint {
     }
 
     fn read(text: &str) -> Option<Self> {
-        if text.len() > Endpoint::MAX_TEXT {
+        if text.len() > Endpoint::MAX_TEXT_BYTES {
             return None;
         }
         let (host, port) = text.rsplit_once(':')?;

@@ -1,6 +1,6 @@
 //! Error type of this crate.
 
-use crate::os::{self, Exhausted};
+use crate::os::{self, ExhaustedResource};
 use std::fmt;
 
 /// Kind of an error, as a stable code. New kinds are added at the end.
@@ -52,11 +52,13 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// Returns advice about an exceeded limit of the process.
 fn limit_advice(source: &std::io::Error) -> &'static str {
     match os::exhausted(source) {
-        Some(Exhausted::ProcessFiles) => {
+        Some(ExhaustedResource::ProcessFiles) => {
             "; this process has reached its limit of open files (`ulimit -n`), and a worker needs about 20 more: close some, or raise the limit"
         }
-        Some(Exhausted::SystemFiles) => "; the system has reached its limit of open files",
-        Some(Exhausted::Memory) => "; the memory limit (`ulimit -v`, or a container's) is reached: raise it",
+        Some(ExhaustedResource::SystemFiles) => "; the system has reached its limit of open files",
+        Some(ExhaustedResource::Memory) => {
+            "; the memory limit (`ulimit -v`, or a container's) is reached: raise it"
+        }
         None => "",
     }
 }

@@ -1,5 +1,6 @@
 //! Expressions of records: code shared by the readers.
 
+use crate::backend::Backend;
 use crate::datatype::{Datatype, ElementType};
 use crate::error::{Error, ErrorKind, Result, fail};
 use crate::escape::escape;
@@ -99,6 +100,17 @@ pub fn compile(record: &Record, kinds: &[Kind]) -> Result<Program> {
         fail!(Invalid, "input {:?} has neither the output's shape nor one element", escape(&input.name, 80))
     }
     compile_for(&expression, kinds, &record.output.datatype)
+}
+
+/// Returns whether the expression of a record subtracts or negates unsigned integers, which wrap around below
+/// 0; false for functions in other languages.
+pub fn may_wrap_below_zero(record: &Record) -> bool {
+    let kinds: Option<Vec<Kind>> = record.inputs.iter().map(|input| output_kind(&input.datatype)).collect();
+    record.backend == Backend::Expression
+        && kinds.is_some_and(|kinds| {
+            let expression = Expression::parse(&record.source);
+            expression.is_ok_and(|expression| expression.may_wrap_below_zero(&kinds).unwrap_or(false))
+        })
 }
 
 /// Checks that a block of this shape, with its inputs, is within the profile's limit.

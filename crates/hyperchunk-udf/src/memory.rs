@@ -261,8 +261,8 @@ fn read_at(fd: BorrowedFd<'_>, offset: u64, mut to: &mut [u8]) -> Result<()> {
 /// Returns whether the kernel reports to this process correctly which pages of a file of `size` bytes are
 /// resident. Otherwise it reports all as resident, even far past the end of the file.
 pub fn reports_residency(fd: BorrowedFd<'_>, size: u64) -> bool {
-    const FAR_PAST_END: u64 = 1 << 30;
-    let past_end = size.checked_next_multiple_of(FAR_PAST_END).and_then(|end| end.checked_add(FAR_PAST_END));
+    const FAR_BYTES: u64 = 1 << 30;
+    let past_end = size.checked_next_multiple_of(FAR_BYTES).and_then(|end| end.checked_add(FAR_BYTES));
     past_end
         .and_then(|offset| Map::window(fd, offset, page() as u64).ok())
         .is_some_and(|map| map.is_resident(0, page() as u64) == Some(false))
@@ -301,14 +301,14 @@ fn seal(fd: &OwnedFd, seals: libc::c_int) -> Result<()> {
 /// Memory shared by this process and a worker. Its size is sealed, so that the worker cannot make an access
 /// of ours fault.
 #[derive(Debug)]
-pub struct Shared {
+pub struct SharedMemory {
     /// Descriptor for the worker.
     pub fd: OwnedFd,
     /// Our mapping.
     pub map: Map,
 }
 
-impl Shared {
+impl SharedMemory {
     /// Creates `bytes` zero bytes. The worker may write them only if `worker_writes` is set.
     ///
     /// # Errors
@@ -325,7 +325,7 @@ impl Shared {
         let future = if worker_writes { 0 } else { F_SEAL_FUTURE_WRITE };
         seal(&fd, libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | future)?;
         seal(&fd, libc::F_SEAL_SEAL)?;
-        Ok(Shared { fd, map })
+        Ok(SharedMemory { fd, map })
     }
 
     /// Fills `to` with the bytes from `offset` on, and clears these; `None` if they are not inside. They are
@@ -377,10 +377,10 @@ mod tests {
 
     #[test]
     fn the_other_side_can_neither_resize_nor_write() {
-        let shared = Shared::new(8192, false).unwrap();
+        let shared = SharedMemory::new(8192, false).unwrap();
         assert!(Map::new(shared.fd.as_fd(), 8192, true).is_err());
         assert!(Map::new(shared.fd.as_fd(), 8192, false).is_ok());
-        let shared = Shared::new(8192, true).unwrap();
+        let shared = SharedMemory::new(8192, true).unwrap();
         assert!(Map::new(shared.fd.as_fd(), 8192, true).is_ok());
         for size in [0, 4096, 1 << 40] {
             // SAFETY: the descriptor is ours.
@@ -394,7 +394,7 @@ mod tests {
     #[test]
     fn test_taken_bytes_are_cleared_and_no_others() {
         let bytes = 3 * (32 << 10) + 500;
-        let shared = Shared::new(bytes, true).unwrap();
+        let shared = SharedMemory::new(bytes, true).unwrap();
         let worker = Map::new(shared.fd.as_fd(), bytes, true).unwrap();
         let place = worker.at(0, bytes).unwrap();
         let all = || {

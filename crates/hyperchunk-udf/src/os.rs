@@ -155,7 +155,7 @@ pub(crate) fn is_set_uid() -> bool {
 
 /// Resource of which the process or the system has used all that its limit allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Exhausted {
+pub(crate) enum ExhaustedResource {
     /// Open files of the process.
     ProcessFiles,
     /// Open files of the system.
@@ -165,18 +165,18 @@ pub(crate) enum Exhausted {
 }
 
 /// Returns the exhausted resource that an error reports.
-pub(crate) fn exhausted(error: &io::Error) -> Option<Exhausted> {
+pub(crate) fn exhausted(error: &io::Error) -> Option<ExhaustedResource> {
     #[cfg(unix)]
     {
         match error.raw_os_error() {
-            Some(libc::EMFILE) => Some(Exhausted::ProcessFiles),
-            Some(libc::ENFILE) => Some(Exhausted::SystemFiles),
-            Some(libc::ENOMEM) => Some(Exhausted::Memory),
+            Some(libc::EMFILE) => Some(ExhaustedResource::ProcessFiles),
+            Some(libc::ENFILE) => Some(ExhaustedResource::SystemFiles),
+            Some(libc::ENOMEM) => Some(ExhaustedResource::Memory),
             _ => None,
         }
     }
     #[cfg(not(unix))]
     {
-        (error.kind() == io::ErrorKind::OutOfMemory).then_some(Exhausted::Memory)
+        (error.kind() == io::ErrorKind::OutOfMemory).then_some(ExhaustedResource::Memory)
     }
 }

@@ -207,19 +207,19 @@ pub enum Request {
 }
 
 const CALL: u32 = 2;
-const LEND: u32 = 5;
-const TAKE_BACK: u32 = 6;
-const LOOK: u32 = 7;
+const LEND_MEMORY: u32 = 5;
+const TAKE_BACK_MEMORY: u32 = 6;
+const NO_OPERATION: u32 = 7;
 const READY: u32 = 0x81;
 const LOADED: u32 = 0x82;
 const DONE: u32 = 0x83;
 const FAILED: u32 = 0x84;
 const CONNECT: u32 = 0x85;
-const USELESS: u32 = 0x86;
-const CODE: u32 = 0x87;
+const UNUSABLE_CODE: u32 = 0x86;
+const CODE_PIECE: u32 = 0x87;
 const UNDECODED: u32 = 0x88;
-const LENT: u32 = 0x89;
-const MOVED: u32 = 0x8a;
+const LEND_ANSWER: u32 = 0x89;
+const PROCESS_REPLACED: u32 = 0x8a;
 /// To the worker: the requested connection comes with this packet.
 const CONNECTED: u32 = 3;
 /// To the worker: there is no connection, for the following reason.
@@ -277,9 +277,9 @@ pub fn encode_call(seq: u32, places: &[SlotLocation], out: &mut Vec<u8>) {
 /// Encodes a request other than a call.
 pub fn encode_request(asked: Request) -> Vec<u8> {
     match asked {
-        Request::Lend(bytes) => [&LEND.to_le_bytes()[..], &bytes.to_le_bytes()].concat(),
-        Request::Look => LOOK.to_le_bytes().to_vec(),
-        Request::TakeBack | Request::Call(_) => TAKE_BACK.to_le_bytes().to_vec(),
+        Request::Lend(bytes) => [&LEND_MEMORY.to_le_bytes()[..], &bytes.to_le_bytes()].concat(),
+        Request::Look => NO_OPERATION.to_le_bytes().to_vec(),
+        Request::TakeBack | Request::Call(_) => TAKE_BACK_MEMORY.to_le_bytes().to_vec(),
     }
 }
 
@@ -291,13 +291,13 @@ pub fn decode_request(bytes: &[u8], places: &mut Vec<SlotLocation>) -> Result<Re
     let mut c = Cursor(bytes);
     match c.word() {
         Some(CALL) => return decode_call(c, places).map(Request::Call),
-        Some(LEND) => {
+        Some(LEND_MEMORY) => {
             if let (Some(bytes), true) = (c.long(), c.0.is_empty()) {
                 return Ok(Request::Lend(bytes));
             }
         }
-        Some(TAKE_BACK) if c.0.is_empty() => return Ok(Request::TakeBack),
-        Some(LOOK) if c.0.is_empty() => return Ok(Request::Look),
+        Some(TAKE_BACK_MEMORY) if c.0.is_empty() => return Ok(Request::TakeBack),
+        Some(NO_OPERATION) if c.0.is_empty() => return Ok(Request::Look),
         _ => {}
     }
     fail!(Worker, "invalid message ({} bytes)", bytes.len())
@@ -332,16 +332,16 @@ pub fn encode_reply(answer: &Reply) -> Vec<u8> {
             words(&[decodes.number()]),
         ]
         .concat(),
-        Reply::Moved(pid) => words(&[MOVED, pid.cast_unsigned()]),
+        Reply::Moved(pid) => words(&[PROCESS_REPLACED, pid.cast_unsigned()]),
         Reply::Loaded => words(&[LOADED]),
-        Reply::Useless => words(&[USELESS]),
-        Reply::Code(piece) => [&CODE.to_le_bytes()[..], piece].concat(),
+        Reply::Useless => words(&[UNUSABLE_CODE]),
+        Reply::Code(piece) => [&CODE_PIECE.to_le_bytes()[..], piece].concat(),
         Reply::Done(seq) => words(&[DONE, *seq]),
         Reply::Undecoded(seq) => words(&[UNDECODED, *seq]),
         Reply::Lent(why) => {
             let why =
                 why.as_ref().map_or(&b""[..], |why| cut(if why.is_empty() { "?" } else { why }).as_bytes());
-            [&LENT.to_le_bytes()[..], why].concat()
+            [&LEND_ANSWER.to_le_bytes()[..], why].concat()
         }
         Reply::Failed(text) => [words(&[FAILED]), cut(text).as_bytes().to_vec()].concat(),
         Reply::Connect(text) => [words(&[CONNECT]), cut(text).as_bytes().to_vec()].concat(),
@@ -361,13 +361,13 @@ pub fn decode_reply(bytes: &[u8]) -> Result<Reply> {
             }
             _ => None,
         },
-        Some(MOVED) => c.word().map(|pid| Reply::Moved(pid.cast_signed())),
+        Some(PROCESS_REPLACED) => c.word().map(|pid| Reply::Moved(pid.cast_signed())),
         Some(LOADED) => Some(Reply::Loaded),
-        Some(USELESS) => Some(Reply::Useless),
-        Some(CODE) => Some(Reply::Code(std::mem::take(&mut c.0).to_vec())),
+        Some(UNUSABLE_CODE) => Some(Reply::Useless),
+        Some(CODE_PIECE) => Some(Reply::Code(std::mem::take(&mut c.0).to_vec())),
         Some(DONE) => c.word().map(Reply::Done),
         Some(UNDECODED) => c.word().map(Reply::Undecoded),
-        Some(LENT) if c.0.len() <= MAX_TEXT_BYTES => {
+        Some(LEND_ANSWER) if c.0.len() <= MAX_TEXT_BYTES => {
             let why = String::from_utf8_lossy(std::mem::take(&mut c.0)).into_owned();
             Some(Reply::Lent(Some(why).filter(|why| !why.is_empty())))
         }
@@ -375,7 +375,7 @@ pub fn decode_reply(bytes: &[u8]) -> Result<Reply> {
             let text = String::from_utf8_lossy(std::mem::take(&mut c.0)).into_owned();
             Some(Reply::Failed(text))
         }
-        Some(CONNECT) if c.0.len() <= Endpoint::MAX_TEXT => {
+        Some(CONNECT) if c.0.len() <= Endpoint::MAX_TEXT_BYTES => {
             String::from_utf8(std::mem::take(&mut c.0).to_vec()).ok().map(Reply::Connect)
         }
         _ => None,
@@ -519,7 +519,7 @@ mod tests {
         }
         let long = decode_reply(&encode_reply(&Reply::Failed("é".repeat(MAX_TEXT_BYTES)))).unwrap();
         assert!(matches!(long, Reply::Failed(text) if text.len() <= MAX_TEXT_BYTES));
-        let mut long = encode_reply(&Reply::Connect("a".repeat(Endpoint::MAX_TEXT)));
+        let mut long = encode_reply(&Reply::Connect("a".repeat(Endpoint::MAX_TEXT_BYTES)));
         assert!(decode_reply(&long).is_ok());
         long.push(b'a');
         assert!(decode_reply(&long).is_err());

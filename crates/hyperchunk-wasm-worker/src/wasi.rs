@@ -10,7 +10,7 @@ pub(crate) const MODULE: &str = "wasi_snapshot_preview1";
 
 /// WASI error numbers.
 const BAD_DESCRIPTOR: i32 = 8;
-const INVALID: i32 = 28;
+const INVALID_ARGUMENT: i32 = 28;
 const NO_SUCH_CALL: i32 = 52;
 const NOT_SEEKABLE: i32 = 70;
 
@@ -71,7 +71,7 @@ fn clock(id: u32, read: unsafe extern "C" fn(libc::clockid_t, *mut libc::timespe
 }
 
 fn write_time(caller: &mut Caller<'_, State>, time: Option<u64>, to: u32) -> wasmtime::Result<i32> {
-    let Some(time) = time else { return Ok(INVALID) };
+    let Some(time) = time else { return Ok(INVALID_ARGUMENT) };
     store(caller, to, &time.to_le_bytes())?;
     Ok(0)
 }
@@ -79,7 +79,7 @@ fn write_time(caller: &mut Caller<'_, State>, time: Option<u64>, to: u32) -> was
 fn random_get(mut caller: Caller<'_, State>, at: u32, length: u32) -> wasmtime::Result<i32> {
     let (memory, state) = memory(&mut caller)?;
     let range = bytes_mut(state, memory, at, length)?;
-    let Some(to) = memory.get_mut(range) else { return Ok(INVALID) };
+    let Some(to) = memory.get_mut(range) else { return Ok(INVALID_ARGUMENT) };
     state.random.fill(to);
     Ok(0)
 }

@@ -141,14 +141,14 @@ impl<'a> Columns<'a> {
         match &of.class {
             Class::String { padding, .. } => {
                 let texts = bytes.chunks_exact(size.max(1)).map(|element| trimmed(element, *padding));
-                let mut packed = Packed::default();
+                let mut packed = PackedStrings::default();
                 texts.take(count).for_each(|text| packed.add(text));
                 packed.lengths.resize(count.saturating_mul(4), 0);
                 Ok(self.strings(packed))
             }
             Class::VlenString { .. } => {
                 self.file.load_heaps(&bytes)?;
-                let mut packed = Packed::default();
+                let mut packed = PackedStrings::default();
                 for element in bytes.chunks_exact(size.max(1)) {
                     packed.add(self.sequences.string(element)?);
                 }
@@ -219,19 +219,19 @@ impl<'a> Columns<'a> {
         }
     }
 
-    fn strings(&mut self, packed: Packed) -> Value {
+    fn strings(&mut self, packed: PackedStrings) -> Value {
         json!({"kind": "strings", "lengths": self.keep(packed.lengths), "bytes": self.keep(packed.bytes)})
     }
 }
 
 /// Strings, one after another, with their lengths as 32-bit integers.
 #[derive(Default)]
-struct Packed {
+struct PackedStrings {
     lengths: Vec<u8>,
     bytes: Vec<u8>,
 }
 
-impl Packed {
+impl PackedStrings {
     fn add(&mut self, text: &[u8]) {
         let length = u32::try_from(text.len()).unwrap_or(u32::MAX);
         self.lengths.extend_from_slice(&length.to_le_bytes());

@@ -6,7 +6,7 @@
 
 use crate::columns::{Columns, narrow, zeros};
 use crate::describe;
-use crate::source::Hosted;
+use crate::source::HostSource;
 use hyperchunk::io::Source;
 use hyperchunk::model::{Dataspace, LinkTarget, ObjectKind};
 use hyperchunk::select::{Axis, Selection};
@@ -27,8 +27,8 @@ const STRUCTURE_BYTES: usize = 64 << 20;
 const MAX_READ_BYTES: u64 = 1 << 30;
 
 /// An open file.
-struct Opened {
-    source: Arc<Hosted>,
+struct OpenFile {
+    source: Arc<HostSource>,
     /// `None` until its superblock is read.
     file: Option<File>,
     name: Option<String>,
@@ -38,9 +38,9 @@ struct Opened {
 
 #[derive(Default)]
 struct Session {
-    files: HashMap<u32, Opened>,
+    files: HashMap<u32, OpenFile>,
     /// All sources, including files to which other files refer.
-    sources: HashMap<u32, Arc<Hosted>>,
+    sources: HashMap<u32, Arc<HostSource>>,
     last: u32,
 }
 
@@ -150,12 +150,12 @@ impl Session {
             self.last.checked_add(1).ok_or_else(|| Error::limit("more than 2^32 files were opened"))?;
         // Versions of a file may be unknown, so each open file has blocks of its own in the cache.
         let identity = format!("{}:{}", self.last, name.as_deref().unwrap_or_default());
-        let made = Hosted::new(self.last, size, identity);
+        let made = HostSource::new(self.last, size, identity);
         let Some(parent) = parent else {
             self.sources.insert(made.id, Arc::clone(&made));
             let (objects, datasets) = (HashMap::new(), HashMap::new());
             let answer = json!({"ok": made.id});
-            self.files.insert(made.id, Opened { source: made, file: None, name, objects, datasets });
+            self.files.insert(made.id, OpenFile { source: made, file: None, name, objects, datasets });
             return Ok(answer);
         };
         let kept = parent.set_sibling(link, Some(made));
@@ -174,7 +174,7 @@ impl Session {
     }
 }
 
-impl Opened {
+impl OpenFile {
     fn run(&mut self, op: &str, request: &Value, buffers: &mut Vec<Vec<u8>>) -> Result<Value> {
         if op == "open" {
             return self.open(text(request, "external"));

@@ -10,11 +10,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Maximum number of requests in flight: as many as browsers make to one server over HTTP/1.1.
-const CONNECTIONS: usize = 6;
+const MAX_CONNECTIONS: usize = 6;
 
 /// A file whose bytes JavaScript, the host, provides.
 #[derive(Debug)]
-pub(crate) struct Hosted {
+pub(crate) struct HostSource {
     pub(crate) id: u32,
     size: u64,
     identity: String,
@@ -32,16 +32,16 @@ struct State {
     /// Ranges that the running operation lacks.
     missing: Vec<Range<u64>>,
     /// Files to which this one refers; `None` for files that the host does not find.
-    siblings: HashMap<String, Option<Arc<Hosted>>>,
+    siblings: HashMap<String, Option<Arc<HostSource>>>,
     /// Names of files that the running operation lacks.
     unknown: Vec<String>,
 }
 
-impl Hosted {
+impl HostSource {
     /// Creates a file of which no bytes are known.
     pub(crate) fn new(id: u32, size: u64, identity: String) -> Arc<Self> {
         let mut options = RemoteOptions::default();
-        options.concurrency = CONNECTIONS;
+        options.concurrency = MAX_CONNECTIONS;
         let (counters, operation) = (Counters::default(), AtomicU32::new(0));
         Arc::new(Self { id, size, identity, options, counters, operation, state: Mutex::default() })
     }
@@ -146,7 +146,7 @@ impl Hosted {
     }
 }
 
-impl Source for Hosted {
+impl Source for HostSource {
     fn size(&self) -> u64 {
         self.size
     }
@@ -164,7 +164,7 @@ impl Source for Hosted {
     }
 }
 
-impl Remote for Hosted {
+impl Remote for HostSource {
     fn fetch(&self, ranges: &[Range<u64>], land: &mut Land<'_>) -> Result<()> {
         let found = self.take(ranges)?;
         found.into_iter().enumerate().try_for_each(|(place, bytes)| land(place, bytes))

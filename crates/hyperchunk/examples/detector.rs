@@ -7,12 +7,12 @@ use hyperchunk::write::{CreateOptions, DatasetOptions, NewLayout, NodeId, Writer
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const FRAMES: u64 = 64;
-const SIZE: u64 = 256;
+const SIDE_PIXELS: u64 = 256;
 
 /// Synthetic photon counts.
 fn frame(number: u64) -> Vec<u8> {
     let mut state = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    (0..SIZE * SIZE)
+    (0..SIDE_PIXELS * SIDE_PIXELS)
         .flat_map(|_| {
             state ^= state << 13;
             state ^= state >> 7;
@@ -28,12 +28,15 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let entry = file.create_group(NodeId::ROOT, b"entry", true)?;
     let filter = |id, parameters| Filter { id, optional: true, name: None, parameters };
     let pipeline = vec![filter(2, vec![4]), filter(1, vec![1])];
-    let dataspace = Dataspace::Simple { dims: vec![0, SIZE, SIZE], max: vec![None, Some(SIZE), Some(SIZE)] };
+    let dataspace = Dataspace::Simple {
+        dims: vec![0, SIDE_PIXELS, SIDE_PIXELS],
+        max: vec![None, Some(SIDE_PIXELS), Some(SIDE_PIXELS)],
+    };
     let options = DatasetOptions::new(Datatype::integer(4, true, ByteOrder::Little), dataspace)
-        .with_layout(NewLayout::Chunked(vec![1, SIZE, SIZE]))
+        .with_layout(NewLayout::Chunked(vec![1, SIDE_PIXELS, SIDE_PIXELS]))
         .with_pipeline(pipeline.clone());
     let frames = file.create_dataset(entry, b"data", options)?;
-    frames.resize(&[FRAMES, SIZE, SIZE])?;
+    frames.resize(&[FRAMES, SIDE_PIXELS, SIDE_PIXELS])?;
 
     let next = AtomicU64::new(0);
     std::thread::scope(|scope| {

@@ -21,7 +21,7 @@ const PIECE_BYTES: u64 = 1 << 20;
 /// Resolution of a file system's clock. Some old file systems have whole seconds, which this does not cover.
 const CLOCK_RESOLUTION: Duration = Duration::from_millis(20);
 /// Maximum number of digests in the cache.
-const MAX_CACHED: usize = 256;
+const MAX_CACHED_DIGESTS: usize = 256;
 
 /// Digests by device, inode, size and version of the file.
 type Cache = HashMap<(u64, u64, u64, String), String>;
@@ -55,7 +55,7 @@ pub fn of(source: &dyn Source) -> Result<Option<(Identity, String)>> {
     }
     let mut known = CACHE.lock().unwrap_or_else(PoisonError::into_inner);
     let all = known.get_or_insert_default();
-    if all.len() >= MAX_CACHED {
+    if all.len() >= MAX_CACHED_DIGESTS {
         all.clear();
     }
     all.insert(key, digest.clone());

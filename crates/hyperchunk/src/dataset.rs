@@ -2,7 +2,7 @@
 
 use crate::object::Object;
 use crate::read::ChunkTable;
-use crate::storage::{DatasetStorage, FileLocation, Marker, Unregistered};
+use crate::storage::{DatasetStorage, FileLocation, Marker, UnregisteredDataset};
 use crate::{Error, ErrorKind, File, Result};
 use hyperchunk_format::model::{
     Chunk, Chunked, Dataspace, Datatype, ExternalFile, FillTime, FillValue, FillWhen, Filter, Layout,
@@ -426,7 +426,7 @@ fn sharded(
     let file = object.file();
     let marker = Marker::from_external_files(&header.external).or_else(|| Marker::from_mappings(mappings));
     let Some(marker) = marker.filter(|_| !file.options().ignore_stores) else { return Ok(None) };
-    let Some(storage) = file.storage() else { return Ok(Some(Arc::new(Unregistered(marker)))) };
+    let Some(storage) = file.storage() else { return Ok(Some(Arc::new(UnregisteredDataset(marker)))) };
     let home =
         FileLocation { path: file.located(), source: &file.0.source, external: file.options().external };
     let sharded = storage.dataset(&home, marker, header).map_err(|error| object.with_context(error))?;

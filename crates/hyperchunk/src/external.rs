@@ -46,18 +46,18 @@ enum Key {
 }
 
 /// A cached other file: an HDF5 file, or a source of raw data.
-trait Opened: Clone {
+trait CachedFile: Clone {
     /// Returns the file on disk, if there is one.
     fn on_disk(&self) -> Option<&std::fs::File>;
 }
 
-impl Opened for File {
+impl CachedFile for File {
     fn on_disk(&self) -> Option<&std::fs::File> {
         Self::on_disk(self)
     }
 }
 
-impl Opened for Arc<dyn Source> {
+impl CachedFile for Arc<dyn Source> {
     fn on_disk(&self) -> Option<&std::fs::File> {
         self.file()
     }
@@ -180,7 +180,7 @@ impl ExternalFiles {
     /// decides: if the policy forbids it, the search ends with an error. Under a restrictive policy, a missing
     /// file whose name leads out of `from`'s folder is reported as forbidden. From a working folder elsewhere,
     /// only files that resolve into `from`'s folder are used, and the error does not reveal what else is there.
-    fn find<T: Opened>(
+    fn find<T: CachedFile>(
         &self,
         from: &File,
         name: &Name,

@@ -3,7 +3,7 @@
 use crate::external::ExternalFiles;
 use crate::heap::GlobalHeaps;
 use crate::index::{self, Index, IndexOption, IndexState, IndexedView};
-use crate::io::{self, FileView, LocalFile, Locking, Memory, Paged, RemoteOptions, Source, rounds};
+use crate::io::{self, FilePages, FileView, LocalFile, Locking, Memory, RemoteOptions, Source, rounds};
 use crate::object::Object;
 use crate::os;
 use crate::output::{is_input, same_file};
@@ -663,8 +663,8 @@ fn open(
             // Damaged: reported when it is needed.
             space => space.unwrap_or(None),
         };
-        if let Some(paged) = Paged::new(superblock.base, space) {
-            pages.under().set_paged(paged);
+        if let Some(file_pages) = FilePages::new(superblock.base, space) {
+            pages.under().set_pages(file_pages);
         }
     }
     let patches = cache_image::entries(image, &superblock)?;

@@ -2,7 +2,9 @@
 //! interface.
 
 pub use crate::external::refused;
-pub use crate::read::{ChunkCache, Output, Part, Parts, Scratch, Stretch, WORTH_A_THREAD, placed, spread};
+pub use crate::read::{
+    ChunkCache, MIN_BYTES_PER_THREAD, Output, Part, Parts, Scratch, Stretch, placed, spread,
+};
 
 /// Digests of local files.
 pub mod contents {
@@ -49,7 +51,7 @@ pub mod rounds {
 
 /// Uploads of objects in parts.
 pub mod upload {
-    pub use crate::io::upload::{Done, Listed, Made, Stored, Upload};
+    pub use crate::io::upload::{CreateOutcome, ListedObject, PartCallback, StoredObject, Upload};
 }
 
 /// Steps of packing.

@@ -65,14 +65,14 @@ pub(crate) fn inputs_policy() -> Option<ExternalPolicy> {
 }
 
 thread_local! {
-    static READ: RefCell<Option<Arc<Spent>>> = const { RefCell::new(None) };
+    static READ: RefCell<Option<Arc<ComputeTime>>> = const { RefCell::new(None) };
 }
 
 /// Computing time of functions for one read by the program, including all reads that it causes.
 #[derive(Debug, Default)]
-pub struct Spent(AtomicU64);
+pub struct ComputeTime(AtomicU64);
 
-impl Spent {
+impl ComputeTime {
     /// Returns the time until now, of all threads together.
     #[must_use]
     pub fn so_far(&self) -> Duration {
@@ -89,20 +89,20 @@ impl Spent {
 
 /// Returns the computing time of functions in the read that this thread is part of.
 #[must_use]
-pub fn spent() -> Option<Arc<Spent>> {
+pub fn spent() -> Option<Arc<ComputeTime>> {
     READ.try_with(|read| read.borrow().clone()).ok().flatten()
 }
 
 /// Sets the account of this thread's reads. Does nothing in a thread that is ending (HDF5 closes files
 /// there), which no longer has thread-local values.
-fn set_account(account: Option<Arc<Spent>>) {
+fn set_account(account: Option<Arc<ComputeTime>>) {
     drop(READ.try_with(|read| read.replace(account)));
 }
 
 /// Runs a part of a read. Computing time is added to the account `of` if it is given, else to this thread's
 /// current account, else to a new one.
-pub fn within_read<T>(of: Option<Arc<Spent>>, work: impl FnOnce() -> T) -> T {
-    struct Before(Option<Arc<Spent>>);
+pub fn within_read<T>(of: Option<Arc<ComputeTime>>, work: impl FnOnce() -> T) -> T {
+    struct Before(Option<Arc<ComputeTime>>);
     impl Drop for Before {
         fn drop(&mut self) {
             set_account(self.0.take());

@@ -6,7 +6,7 @@ use hyperchunk_format::model::{ByteOrder, Class, Datatype, Float, Member};
 use std::fmt::Write as _;
 
 /// Maximum nesting depth of compounds.
-const DEPTH: u32 = 16;
+const MAX_DEPTH: u32 = 16;
 
 /// Element type of an array file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,7 +67,7 @@ impl Element {
     /// Returns the header of a file with an array of this shape.
     #[must_use]
     pub fn header(&self, shape: &[u64]) -> Vec<u8> {
-        const ALIGNED: usize = 64;
+        const ALIGNMENT_BYTES: usize = 64;
         let dims: Vec<String> = shape.iter().chain(&self.shape).map(u64::to_string).collect();
         let comma = if dims.len() == 1 { "," } else { "" };
         let text = format!(
@@ -78,11 +78,11 @@ impl Element {
         // Version 3, whose text is UTF-8, is for names that are not ASCII.
         let version: u8 = match text.is_ascii() {
             false => 3,
-            true if text.len() + ALIGNED > usize::from(u16::MAX) => 2,
+            true if text.len() + ALIGNMENT_BYTES > usize::from(u16::MAX) => 2,
             true => 1,
         };
         let before = if version == 1 { 10 } else { 12 };
-        let length = (before + text.len() + 1).next_multiple_of(ALIGNED) - before;
+        let length = (before + text.len() + 1).next_multiple_of(ALIGNMENT_BYTES) - before;
         let mut header = b"\x93NUMPY".to_vec();
         header.extend_from_slice(&[version, 0]);
         match (version, u16::try_from(length)) {
@@ -109,7 +109,7 @@ fn float_bytes(float: &Float) -> Option<u16> {
 fn has_wide_floats(datatype: &Datatype, depth: u32) -> bool {
     match &datatype.class {
         Class::Float(float) => float_bytes(float).is_none(),
-        _ if depth > DEPTH => false,
+        _ if depth > MAX_DEPTH => false,
         Class::Array { base, .. } | Class::Complex { base } => has_wide_floats(base, depth + 1),
         Class::Compound { members } => {
             members.iter().any(|member| has_wide_floats(&member.datatype, depth + 1))
@@ -161,7 +161,7 @@ pub fn describe(datatype: &Datatype, depth: u32) -> Result<(Datatype, String)> {
                 _ => unsupported("enumerations of this type"),
             }
         }
-        Class::Compound { members } if depth < DEPTH => compound(members, depth),
+        Class::Compound { members } if depth < MAX_DEPTH => compound(members, depth),
         Class::Compound { .. } => unsupported("compounds nested more than 16 deep"),
         Class::Array { .. } => unsupported("arrays of arrays"),
         Class::Time { .. } => unsupported("times"),

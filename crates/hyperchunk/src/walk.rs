@@ -17,7 +17,7 @@ pub struct Visit<'a> {
     /// The link; `None` for the root.
     pub link: Option<&'a Link>,
     /// The link's target.
-    pub found: Found<'a>,
+    pub found: VisitedItem<'a>,
 }
 
 /// Table of the objects found, with their names relative to their groups: full paths would take memory that
@@ -86,7 +86,7 @@ impl Paths {
 
 /// Target of a link.
 #[derive(Debug)]
-pub enum Found<'a> {
+pub enum VisitedItem<'a> {
     /// An object found for the first time.
     Object(&'a Object),
     /// An object found before, at this path.
@@ -132,7 +132,7 @@ impl File {
             return Ok(Arc::clone(known));
         }
         let names = self.walk_names(&self.root()?, b"/", &mut |visit| match visit.found {
-            Found::Broken(error) if error.is_of_reading() => Err(error),
+            VisitedItem::Broken(error) if error.is_of_reading() => Err(error),
             _ => Ok(Next::Enter),
         })?;
         Ok(Arc::clone(self.0.paths.get_or_init(|| Arc::new(Paths(names)))))
@@ -156,12 +156,12 @@ impl File {
             match object.group().and_then(|group| group.links()) {
                 Ok(links) => open.push((place, path.len(), links.into_iter())),
                 Err(error) => {
-                    visit(Visit { path, link: None, found: Found::Broken(error) })?;
+                    visit(Visit { path, link: None, found: VisitedItem::Broken(error) })?;
                 }
             }
             Ok::<_, crate::Error>(())
         };
-        match visit(Visit { path: &path, link: None, found: Found::Object(start) })? {
+        match visit(Visit { path: &path, link: None, found: VisitedItem::Object(start) })? {
             Next::Enter if start.kind() == ObjectKind::Group => {
                 enter(&mut open, visit, (0, &path), start)?;
             }
@@ -181,13 +181,13 @@ impl File {
             path.extend_from_slice(link.name.as_bytes());
             let visited = |found| Visit { path: &path, link: Some(&link), found };
             let LinkTarget::Hard(address) = link.target else {
-                match visit(visited(Found::Link))? {
+                match visit(visited(VisitedItem::Link))? {
                     Next::Stop => return Ok(names),
                     _ => continue,
                 }
             };
             if let Some(first) = names.find(address) {
-                match visit(visited(Found::Again(&first)))? {
+                match visit(visited(VisitedItem::Again(&first)))? {
                     Next::Stop => return Ok(names),
                     _ => continue,
                 }
@@ -196,13 +196,13 @@ impl File {
             let next = match self.object(address) {
                 Ok(object) => {
                     let object = object.named(&String::from_utf8_lossy(&path));
-                    let next = visit(visited(Found::Object(&object)))?;
+                    let next = visit(visited(VisitedItem::Object(&object)))?;
                     if next == Next::Enter && object.kind() == ObjectKind::Group && open.len() < MAX_DEPTH {
                         enter(&mut open, visit, (place, &path), &object)?;
                     }
                     next
                 }
-                Err(error) => visit(visited(Found::Broken(error)))?,
+                Err(error) => visit(visited(VisitedItem::Broken(error)))?,
             };
             if next == Next::Stop {
                 break;

@@ -11,7 +11,7 @@
 
 use hyperchunk::{File, OpenOptions};
 use hyperchunk_fuzz::blocks::Map;
-use hyperchunk_fuzz::memory::{self, Counting};
+use hyperchunk_fuzz::memory::{self, CountingAllocator};
 use hyperchunk_fuzz::mutate::{Seed, mutant};
 use hyperchunk_fuzz::targets::whole::{self, Bounds};
 use std::collections::BTreeMap;
@@ -22,13 +22,13 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 #[global_allocator]
-static MEMORY: Counting = Counting;
+static MEMORY: CountingAllocator = CountingAllocator;
 
 /// The time a file may take.
-const TIME: Duration = Duration::from_secs(10);
+const MAX_TIME: Duration = Duration::from_secs(10);
 /// The memory a file may take: so many times its size, what it declares as output, and this: bzip2 alone has 3.6 MB of tables.
-const TIMES: usize = 10;
-const SMALL: usize = 4 << 20;
+const MAX_MEMORY_FACTOR: usize = 10;
+const EXTRA_BYTES: usize = 4 << 20;
 /// Datasets are read up to this size, and up to this sum.
 const BOUNDS: Bounds = Bounds { dataset: 64 << 20, total: 256 << 20 };
 
@@ -135,7 +135,7 @@ fn seed(path: &Path) -> Option<Seed> {
     let mut headers = Vec::new();
     let walked = file.root().and_then(|root| {
         file.walk(&root, b"/", &mut |visit| {
-            if let hyperchunk::walk::Found::Object(object) = visit.found {
+            if let hyperchunk::walk::VisitedItem::Object(object) = visit.found {
                 headers.push(base.saturating_add(usize::try_from(object.address()).unwrap_or(0)));
             }
             Ok(if headers.len() < 500 { hyperchunk::walk::Next::Enter } else { hyperchunk::walk::Next::Stop })
@@ -238,7 +238,7 @@ fn supervise(options: &Options) -> bool {
         let mut running: Option<(u64, u64)> = None;
         loop {
             let limit =
-                if running.is_some() { TIME + Duration::from_secs(2) } else { Duration::from_secs(900) };
+                if running.is_some() { MAX_TIME + Duration::from_secs(2) } else { Duration::from_secs(900) };
             let line = lines.recv_timeout(limit);
             let words: Vec<&str> = line.as_deref().unwrap_or_default().split(' ').collect();
             match (&line, words.as_slice()) {
@@ -323,11 +323,11 @@ impl Table {
         self.times.push(micros);
         self.slowest = self.slowest.max((micros, of(number)));
         let beyond = peak.saturating_sub(declared);
-        self.memory.push(beyond.saturating_sub(SMALL as u64) * 100 / size.max(1));
-        if Duration::from_micros(micros) > TIME {
+        self.memory.push(beyond.saturating_sub(EXTRA_BYTES as u64) * 100 / size.max(1));
+        if Duration::from_micros(micros) > MAX_TIME {
             self.add_bad(options, "slow", number);
         }
-        if beyond > size * TIMES as u64 + SMALL as u64 {
+        if beyond > size * MAX_MEMORY_FACTOR as u64 + EXTRA_BYTES as u64 {
             eprintln!(
                 "mutants: {number}: {size} bytes, peak {peak}, declared {declared}, largest piece {largest}"
             );
@@ -360,7 +360,7 @@ impl Table {
         let [half, most, nearly, all] = [500, 990, 999, 1000].map(|part| quantile(&mut self.memory, part));
         println!(
             "memory beyond output and {} MiB, times the file: median {:.2}, 99 % {:.2}, 99.9 % {:.2}, most {:.2}",
-            SMALL >> 20,
+            EXTRA_BYTES >> 20,
             half as f64 / 1e2,
             most as f64 / 1e2,
             nearly as f64 / 1e2,

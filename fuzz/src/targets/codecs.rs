@@ -10,7 +10,7 @@ const FILTERS: [u16; 25] = [
     32026, 32028, 32032, 305, 31300, 257, 32003,
 ];
 /// The most that is expected.
-const MOST: usize = 1 << 20;
+const MAX_EXPECTED_BYTES: usize = 1 << 20;
 
 /// The bytes for [`codec`] that undo a filter.
 #[must_use]
@@ -33,7 +33,7 @@ pub(super) fn codec(data: &[u8]) {
     };
     let parameters: Option<Vec<u32>> = (0..*count).map(|_| word()).collect();
     let (Some(parameters), Some(expected)) = (parameters, word()) else { return };
-    let expected = usize::try_from(expected).unwrap_or(MOST).min(MOST);
+    let expected = usize::try_from(expected).unwrap_or(MAX_EXPECTED_BYTES).min(MAX_EXPECTED_BYTES);
     let id = FILTERS[usize::from(*number) % FILTERS.len()];
     if lookup(id, |codec| codec.is_none()) {
         return;

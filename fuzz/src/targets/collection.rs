@@ -1,6 +1,6 @@
 //! Collections: many files as one. No file that a collection names is opened.
 
-use super::sidecar::{HEAD, HEADER, WHOLE, copy, plain, seal};
+use super::sidecar::{HEAD_SIZE_AT, HEADER_BYTES, WHOLE_SIZE_AT, copy, plain, seal};
 use hyperchunk::collection::{CollectOptions, Collection, Concat, FileStatistics};
 use hyperchunk::{Limits, OpenOptions};
 use std::io::Read as _;
@@ -54,8 +54,8 @@ pub fn input(file: &Path) -> Option<Vec<u8>> {
         built.set_statistics(&path, &statistics).ok()?;
     }
     let built = built.encode().ok()?;
-    let length = u32::from_le_bytes(built.get(HEAD..WHOLE)?.try_into().ok()?) as usize;
-    let (mut old, mut rest) = built.get(HEADER..)?.split_at_checked(length)?;
+    let length = u32::from_le_bytes(built.get(HEAD_SIZE_AT..WHOLE_SIZE_AT)?.try_into().ok()?) as usize;
+    let (mut old, mut rest) = built.get(HEADER_BYTES..)?.split_at_checked(length)?;
     let (mut head, mut stored) = (Vec::new(), Vec::new());
     // How the files are joined, and the number of sections; each has a packed and an unpacked size.
     copy(&mut old, &mut head)?;
@@ -70,8 +70,8 @@ pub fn input(file: &Path) -> Option<Vec<u8>> {
         rest = after;
         copy(&mut old, &mut head)?;
     }
-    let mut input = built.get(..HEADER)?.to_vec();
-    input[HEAD..WHOLE].copy_from_slice(&u32::try_from(head.len()).ok()?.to_le_bytes());
+    let mut input = built.get(..HEADER_BYTES)?.to_vec();
+    input[HEAD_SIZE_AT..WHOLE_SIZE_AT].copy_from_slice(&u32::try_from(head.len()).ok()?.to_le_bytes());
     input.extend_from_slice(&head);
     input.extend_from_slice(&stored);
     input.extend_from_slice(rest);

@@ -9,12 +9,12 @@ use std::io::Read as _;
 use std::sync::Arc;
 
 /// Where the header has the head's length, the whole length and the digest; the head begins behind it.
-pub(super) const HEAD: usize = 12;
-pub(super) const WHOLE: usize = 16;
-const DIGEST: usize = 24;
-pub(super) const HEADER: usize = 56;
+pub(super) const HEAD_SIZE_AT: usize = 12;
+pub(super) const WHOLE_SIZE_AT: usize = 16;
+const DIGEST_AT: usize = 24;
+pub(super) const HEADER_BYTES: usize = 56;
 /// The most bytes of a block that is stored as it is.
-const BLOCK: usize = 1 << 16;
+const MAX_BLOCK_BYTES: usize = 1 << 16;
 
 /// A file in memory whose version can be told, as an object store tells it.
 #[derive(Debug)]
@@ -74,12 +74,12 @@ pub fn read(data: &[u8]) -> Option<Summary> {
 /// Makes length and digest right.
 pub(super) fn seal(index: &mut [u8]) {
     let whole = index.len() as u64;
-    let Some((header, _)) = index.split_first_chunk_mut::<HEADER>() else { return };
-    header[WHOLE..DIGEST].copy_from_slice(&whole.to_le_bytes());
-    let length = header[HEAD..WHOLE].try_into().map_or(0, u32::from_le_bytes) as usize;
-    let Some(head) = index.get(HEADER..).and_then(|rest| rest.get(..length)) else { return };
-    let digest = Sha256::new().chain_update(&index[..DIGEST]).chain_update(head).finalize();
-    index[DIGEST..HEADER].copy_from_slice(&digest);
+    let Some((header, _)) = index.split_first_chunk_mut::<HEADER_BYTES>() else { return };
+    header[WHOLE_SIZE_AT..DIGEST_AT].copy_from_slice(&whole.to_le_bytes());
+    let length = header[HEAD_SIZE_AT..WHOLE_SIZE_AT].try_into().map_or(0, u32::from_le_bytes) as usize;
+    let Some(head) = index.get(HEADER_BYTES..).and_then(|rest| rest.get(..length)) else { return };
+    let digest = Sha256::new().chain_update(&index[..DIGEST_AT]).chain_update(head).finalize();
+    index[DIGEST_AT..HEADER_BYTES].copy_from_slice(&digest);
 }
 
 /// A file and its index, as an input for the target; `None` if none can be made. The index's sections are stored as they are, so
@@ -90,8 +90,8 @@ pub fn input(file: &[u8]) -> Option<Vec<u8>> {
     let mut input = u32::try_from(file.len()).ok()?.to_le_bytes().to_vec();
     input.extend_from_slice(file);
     let start = input.len();
-    let length = u32::from_le_bytes(built.get(HEAD..WHOLE)?.try_into().ok()?) as usize;
-    let (mut old, mut sections) = built.get(HEADER..)?.split_at_checked(length)?;
+    let length = u32::from_le_bytes(built.get(HEAD_SIZE_AT..WHOLE_SIZE_AT)?.try_into().ok()?) as usize;
+    let (mut old, mut sections) = built.get(HEADER_BYTES..)?.split_at_checked(length)?;
     let mut head = Vec::new();
     let mut stored = Vec::new();
     // The size of the file, and the length of its version.
@@ -115,8 +115,9 @@ pub fn input(file: &[u8]) -> Option<Vec<u8>> {
             copy(&mut old, &mut head)?;
         }
     }
-    input.extend_from_slice(&built[..HEADER]);
-    input[start + HEAD..start + WHOLE].copy_from_slice(&u32::try_from(head.len()).ok()?.to_le_bytes());
+    input.extend_from_slice(&built[..HEADER_BYTES]);
+    input[start + HEAD_SIZE_AT..start + WHOLE_SIZE_AT]
+        .copy_from_slice(&u32::try_from(head.len()).ok()?.to_le_bytes());
     input.extend_from_slice(&head);
     input.extend_from_slice(&stored);
     seal(&mut input[start..]);
@@ -156,7 +157,7 @@ pub(super) fn put(to: &mut Vec<u8>, mut number: u64) {
 pub(super) fn plain(bytes: &[u8]) -> Option<Vec<u8>> {
     let mut frame = vec![0x28, 0xb5, 0x2f, 0xfd, 0xa0];
     frame.extend_from_slice(&u32::try_from(bytes.len()).ok()?.to_le_bytes());
-    let mut blocks = bytes.chunks(BLOCK).peekable();
+    let mut blocks = bytes.chunks(MAX_BLOCK_BYTES).peekable();
     loop {
         let block = blocks.next().unwrap_or_default();
         let last = blocks.peek().is_none();

@@ -13,7 +13,7 @@ use hyperchunk_format::parse::{
 use hyperchunk_format::{Cursor, Fuel, Image, Limits, Sizes};
 
 /// How many structures of a kind are looked at.
-const MOST: usize = 200;
+const MAX_STRUCTURES: usize = 200;
 
 /// Calls `run` with the image of a file; without a superblock that can be read, addresses are offsets of eight bytes.
 fn with(data: &[u8], run: impl FnOnce(Image<'_>, Option<&Superblock>)) {
@@ -31,7 +31,7 @@ fn with(data: &[u8], run: impl FnOnce(Image<'_>, Option<&Superblock>)) {
 /// The addresses of a signature.
 fn places(data: &[u8], signature: &[u8; 4], base: u64) -> Vec<u64> {
     let found = data.windows(4).enumerate().filter(|(_, bytes)| bytes == signature);
-    found.filter_map(|(at, _)| (at as u64).checked_sub(base)).take(MOST).collect()
+    found.filter_map(|(at, _)| (at as u64).checked_sub(base)).take(MAX_STRUCTURES).collect()
 }
 
 fn each(data: &[u8], signature: &[u8; 4], run: impl Fn(Image<'_>, u64)) {
@@ -115,7 +115,7 @@ fn headers(data: &[u8], run: impl Fn(Image<'_>, &ObjectHeader)) {
         // Version 1 has no signature: all that looks like its start.
         let old =
             data.windows(4).enumerate().step_by(8).filter(|(_, bytes)| bytes[..2] == [1, 0] && bytes[3] == 0);
-        addresses.extend(old.filter_map(|(at, _)| (at as u64).checked_sub(base)).take(MOST));
+        addresses.extend(old.filter_map(|(at, _)| (at as u64).checked_sub(base)).take(MAX_STRUCTURES));
         for address in addresses {
             if let Ok(header) = object_header::parse(image, address) {
                 run(image, &header);
@@ -175,7 +175,7 @@ pub(super) fn dataset(data: &[u8]) {
 /// Elements of variable length: count, address, index.
 pub(super) fn handles(data: &[u8]) {
     with(data, |image, _| {
-        for element in data.chunks_exact(16).take(MOST) {
+        for element in data.chunks_exact(16).take(MAX_STRUCTURES) {
             let mut cursor = Cursor::new(element, "handle", 0);
             let parsed = cursor.u32().and_then(|_| cursor.address(image.sizes));
             if let Ok(Some(address)) = parsed {

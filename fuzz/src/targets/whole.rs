@@ -1,7 +1,7 @@
 //! A whole file: opened, walked, everything in it read.
 
 use hyperchunk::model::{Dataspace, LinkTarget, ObjectKind};
-use hyperchunk::walk::{Found, Next, Visit};
+use hyperchunk::walk::{Next, Visit, VisitedItem};
 use hyperchunk::{Dataset, Error, ErrorKind, File, Object, OpenOptions, digest};
 use std::collections::BTreeMap;
 
@@ -93,10 +93,10 @@ fn walk(file: &File, bounds: Bounds, summary: &mut Summary) {
     let Some(root) = summary.keep(file.root()) else { return };
     let walked = file.walk(&root, b"/", &mut |visit: Visit<'_>| {
         match visit.found {
-            Found::Object(object) => one(object, bounds, summary),
-            Found::Broken(error) => drop(summary.keep(Err::<(), _>(error))),
-            Found::Again(_) => {}
-            Found::Link => {
+            VisitedItem::Object(object) => one(object, bounds, summary),
+            VisitedItem::Broken(error) => drop(summary.keep(Err::<(), _>(error))),
+            VisitedItem::Again(_) => {}
+            VisitedItem::Link => {
                 // Soft links are followed from the root, whatever they say: they must end.
                 if let Some(LinkTarget::Soft(_)) = visit.link.map(|link| &link.target) {
                     let found = root.group().and_then(|group| group.get(visit.path));

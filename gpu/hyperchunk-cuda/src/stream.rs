@@ -86,15 +86,15 @@ impl Drop for Event {
 
 /// Two page-locked buffers, each with the event after which it is free.
 #[derive(Debug)]
-struct Staging {
+struct StagingBuffers {
     buffers: [(PinnedMemory, Event); 2],
     next: usize,
 }
 
-impl Staging {
-    fn new(context: &Arc<Context>, bytes: usize) -> Result<Staging> {
+impl StagingBuffers {
+    fn new(context: &Arc<Context>, bytes: usize) -> Result<StagingBuffers> {
         let one = || Ok::<_, crate::Error>((PinnedMemory::alloc(context, bytes)?, Event::new(context)?));
-        Ok(Staging { buffers: [one()?, one()?], next: 0 })
+        Ok(StagingBuffers { buffers: [one()?, one()?], next: 0 })
     }
 
     /// Returns the buffer that was not returned last time.
@@ -110,7 +110,7 @@ impl Staging {
 pub struct Stream {
     context: Arc<Context>,
     handle: Handle,
-    staging: Mutex<Option<Staging>>,
+    staging: Mutex<Option<StagingBuffers>>,
 }
 
 // SAFETY: streams may be used by any thread; the driver has its own locks.
@@ -296,7 +296,11 @@ impl Stream {
     }
 
     /// Returns the buffers for a copy of `bytes` bytes: the existing ones, or larger ones.
-    fn staged<'a>(&self, staging: &'a mut Option<Staging>, bytes: usize) -> Result<&'a mut Staging> {
+    fn staged<'a>(
+        &self,
+        staging: &'a mut Option<StagingBuffers>,
+        bytes: usize,
+    ) -> Result<&'a mut StagingBuffers> {
         let wanted =
             bytes.min(MAX_STAGING_BYTES).next_power_of_two().clamp(MIN_STAGING_BYTES, MAX_STAGING_BYTES);
         if staging.as_ref().is_none_or(|staging| staging.buffers[0].0.bytes() < wanted) {
@@ -304,7 +308,7 @@ impl Stream {
                 self.synchronize()?;
             }
             *staging = None;
-            return Ok(staging.insert(Staging::new(&self.context, wanted)?));
+            return Ok(staging.insert(StagingBuffers::new(&self.context, wanted)?));
         }
         match staging {
             Some(staging) => Ok(staging),

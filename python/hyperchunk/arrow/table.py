@@ -168,6 +168,10 @@ class Table:
         """Selects rows with ``t[a:b]``, columns with ``t["x"]`` and ``t[["x", "y"]]``."""
         if isinstance(key, slice):
             return self._with(self._core.slice(*slice_bounds(key, self.num_rows)))
+        if isinstance(key, int):
+            raise TypeError(
+                f"cannot select row {key}: expected a slice or names of columns; use table[{key}:{key + 1}]"
+            )
         return self.select([key] if isinstance(key, str) else key)
 
     # --- Conversions ---

@@ -168,7 +168,9 @@ def scan(
     return found
 
 
-def filtered_batches(table: Table, condition: Condition, wanted: list[str], rows: int | None = None) -> _core.Chosen:
+def filtered_batches(
+    table: Table, condition: Condition, wanted: list[str], rows: int | None = None
+) -> _core.FilteredRows:
     """Reads columns of the rows for which a condition is true, in batches of at most `rows` rows."""
     zones = Zones.read(table, condition.columns, condition)
     found = scan(table, condition.columns, wanted, zones, None if zones is None else zones.candidates, fused=True)

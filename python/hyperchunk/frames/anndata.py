@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from hyperchunk.typing import Array
 
 if TYPE_CHECKING:
     from hyperchunk.dataset import Dataset
+    from hyperchunk.frames.to_pandas import PandasArray
     from hyperchunk.group import Group
     from hyperchunk.objects import HLObject
 
@@ -142,7 +143,7 @@ def _dataset(group: Group, name: str) -> Dataset:
     return found
 
 
-def read(found: HLObject) -> Any:
+def read(found: HLObject) -> object:
     """Returns an object of AnnData: frames as :class:`hyperchunk.frames.Frame`, matrices that are stored dense as
     :class:`hyperchunk.Dataset`, sparse ones as :class:`hyperchunk.frames.sparse.Sparse`, mappings as dictionaries.
     """
@@ -166,7 +167,7 @@ def read(found: HLObject) -> Any:
     raise UnsupportedError(f"cannot read the encoding {printable(repr(kind))} of AnnData ({attributes.where(found)})")
 
 
-def _scalar(found: Dataset, kind: str) -> Any:
+def _scalar(found: Dataset, kind: str) -> object:
     if kind == "null":
         return None
     if kind in ("string", "numeric-scalar") or found.shape == ():
@@ -198,7 +199,7 @@ def _records(stored: Array) -> Array:
     return found
 
 
-def _array(values: Values) -> Any:
+def _array(values: Values) -> PandasArray | Values:
     """Returns a column as an array of pandas, or of texts and None if there is no pandas."""
     try:
         from hyperchunk.frames.to_pandas import to_pandas

@@ -55,7 +55,7 @@ def texts(found: HLObject, name: str) -> list[str] | None:
     return [item for item in found_texts if item is not None] if None not in found_texts else None
 
 
-def pytables(found: HLObject, name: str, default: Any = _ABSENT) -> Any:
+def pytables(found: HLObject, name: str, default: object = _ABSENT) -> Any:
     """Returns an attribute as PyTables reads it: texts that are pickles become the pickled values.
 
     Raises:

@@ -7,9 +7,10 @@ import datetime
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from hyperchunk._printable import printable
 from hyperchunk.exceptions import InvalidError
@@ -27,6 +28,10 @@ _COMPARISONS: dict[type, tuple[str, Callable[[Any, Any], Any]]] = {
     ast.GtE: (">=", operator.ge),
 }
 _MIRRORED = {ast.Lt: ast.Gt, ast.LtE: ast.GtE, ast.Gt: ast.Lt, ast.GtE: ast.LtE}
+#: Value with which a column is compared.
+Operand: TypeAlias = "bool | int | float | str | list[Operand] | None"
+#: Condition on the rows, or choice of columns.
+Tree: TypeAlias = "Test | Both | Not | Labels"
 _TIMES = ("Timestamp", "datetime64", "to_datetime")
 _DURATIONS = ("Timedelta", "timedelta64", "to_timedelta")
 
@@ -37,7 +42,7 @@ class Test:
 
     column: int
     compare: type
-    value: Any
+    value: Operand
 
 
 @dataclass(frozen=True)
@@ -45,14 +50,14 @@ class Both:
     """Two conditions, joined by `and` or `or`."""
 
     is_and: bool
-    parts: tuple[Any, ...]
+    parts: tuple[Tree, ...]
 
 
 @dataclass(frozen=True)
 class Not:
     """Negation of a condition."""
 
-    part: Any
+    part: Tree
 
 
 @dataclass(frozen=True)
@@ -60,7 +65,7 @@ class Labels:
     """A choice of columns, which is true for all rows: `columns == ["a", "b"]`."""
 
     is_wanted: bool
-    labels: tuple[Any, ...]
+    labels: tuple[object, ...]
 
     def keeps(self, field: Field) -> bool:
         """Returns whether a column is chosen."""
@@ -71,7 +76,7 @@ class Labels:
 class Condition:
     """A condition, bound to the columns of a source."""
 
-    def __init__(self, text: str, tree: Any, columns: list[int], chosen: Sequence[Labels] = ()) -> None:
+    def __init__(self, text: str, tree: Tree, columns: list[int], chosen: Sequence[Labels] = ()) -> None:
         self.text = text
         self._tree = tree
         self._chosen = tuple(chosen)
@@ -117,7 +122,7 @@ class _Parser:
         if len(index) == 1:
             self.names.setdefault("index", index[0])
 
-    def parse(self, text: str) -> Any:
+    def parse(self, text: str) -> Tree:
         self.text = text
         if len(text) > _MAX_LENGTH:
             raise InvalidError(f"cannot parse a condition of {len(text)} characters: at most {_MAX_LENGTH}")
@@ -130,7 +135,7 @@ class _Parser:
     def error(self, reason: str) -> InvalidError:
         return InvalidError(f"cannot parse the condition {printable(repr(self.text[:200]))}: {reason}")
 
-    def condition(self, node: ast.expr, is_outer: bool = False) -> Any:
+    def condition(self, node: ast.expr, is_outer: bool = False) -> Tree:
         """Returns the tree of a condition. Columns can be chosen if `is_outer`: outside of `or` and `not`."""
         self.parts += 1
         if self.parts > _MAX_PARTS:
@@ -162,8 +167,8 @@ class _Parser:
         self.chosen.append(Labels(isinstance(operation, ast.Eq | ast.In), labels))
         return self.chosen[-1]
 
-    def comparison(self, operands: list[ast.expr], ops: list[ast.cmpop]) -> Any:
-        tests = []
+    def comparison(self, operands: list[ast.expr], ops: list[ast.cmpop]) -> Tree:
+        tests: list[Tree] = []
         for left, operation, right in zip(operands, ops, operands[1:], strict=False):
             kind = type(operation)
             if isinstance(left, ast.Name) and left.id in self.names:
@@ -175,10 +180,10 @@ class _Parser:
                 raise self.error(f"no column {printable(repr(name))}; there are {', '.join(list(self.names)[:20])}")
         return tests[0] if len(tests) == 1 else Both(True, tuple(tests))
 
-    def test(self, name: ast.Name, kind: type, value: Any) -> Any:
+    def test(self, name: ast.Name, kind: type, value: Operand) -> Test | Not:
         if kind in (ast.In, ast.NotIn):
             value = value if isinstance(value, list) else [value]
-            found: Any = Test(self.column(name), ast.In, value)
+            found = Test(self.column(name), ast.In, value)
             return Not(found) if kind is ast.NotIn else found
         if isinstance(value, list):
             # As in pandas, equality with a list is membership.
@@ -197,7 +202,7 @@ class _Parser:
         self.columns.add(number)
         return number
 
-    def value(self, node: ast.expr) -> Any:
+    def value(self, node: ast.expr) -> Operand:
         match node:
             case ast.Constant(value=bool() | int() | float() | str() | None as value):
                 return value
@@ -234,7 +239,7 @@ class _Parser:
         raise self.error("expected a number, a text, a time or a list of them")
 
 
-def _joined(is_and: bool, parts: list[Any]) -> Any:
+def _joined(is_and: bool, parts: Sequence[Tree]) -> Tree:
     """Returns the conjunction or disjunction of conditions, without those that only choose columns."""
     rows = [part for part in parts if not isinstance(part, Labels)]
     if not rows:
@@ -267,7 +272,7 @@ def _as_python(text: str) -> str:
     return "".join(found).strip()
 
 
-def _evaluate(tree: Any, found: dict[int, Values], rows: int) -> Array:
+def _evaluate(tree: Tree, found: dict[int, Values], rows: int) -> Array:
     if isinstance(tree, Both):
         masks = [_evaluate(part, found, rows) for part in tree.parts]
         joined = np.logical_and if tree.is_and else np.logical_or
@@ -275,6 +280,7 @@ def _evaluate(tree: Any, found: dict[int, Values], rows: int) -> Array:
         return result
     if isinstance(tree, Not):
         return ~_evaluate(tree.part, found, rows)
+    assert isinstance(tree, Test)
     return _test(tree, found[tree.column])
 
 
@@ -285,21 +291,23 @@ def _test(test: Test, values: Values) -> Array:
         missing = test.compare is ast.NotEq
         return np.where(values.data < 0, missing, np.append(true, missing)[values.data])
     if test.compare is ast.In:
+        assert isinstance(test.value, list)
         masks = [_compare(values, ast.Eq, value) for value in test.value]
         return np.logical_or.reduce(masks) if masks else np.zeros(len(values), bool)
     return _compare(values, test.compare, test.value)
 
 
-def _compare(values: Values, kind: type, value: Any) -> Array:
+def _compare(values: Values, kind: type, value: Operand) -> Array:
     compare, data = _COMPARISONS[kind][1], values.data
     if values.kind == "period":
         import pandas
 
         from hyperchunk.frames.to_pandas import to_pandas
 
-        return np.asarray(compare(to_pandas(values), pandas.Period(value, to_pandas(values).dtype.freq)), bool)
+        periods: pandas.arrays.PeriodArray = to_pandas(values)
+        return np.asarray(compare(periods, pandas.Period(value, periods.dtype.freq)), bool)
     if data.dtype.kind in "mM":
-        value = _time(data, values.zone, value)
+        return _plain_mask(values, compare(data, _time(data, values.zone, value)))
     if data.dtype.kind == "O":
         found = np.zeros(len(data), bool)
         for number, stored in enumerate(data.tolist()):
@@ -309,13 +317,18 @@ def _compare(values: Values, kind: type, value: Any) -> Array:
         return found
     if isinstance(value, str) or value is None:
         raise InvalidError(f"cannot compare numbers with {printable(repr(value))}")
-    mask = np.asarray(compare(data, value), bool)
+    return _plain_mask(values, compare(data, value))
+
+
+def _plain_mask(values: Values, found: npt.ArrayLike) -> Array:
+    """Returns the result of a comparison as a mask, which is false where a value is missing."""
+    mask = np.asarray(found, bool)
     if values.mask is not None:
         mask = mask & ~values.mask
     return mask
 
 
-def _time(data: Array, zone: Any, value: Any) -> Any:
+def _time(data: Array, zone: object, value: Operand) -> np.datetime64 | np.timedelta64:
     """Returns a text or a number as a time or duration of the kind of `data`."""
     if data.dtype.kind == "m" and isinstance(value, int | float) and not isinstance(value, bool):
         # As in pandas: seconds.
@@ -333,9 +346,12 @@ def _time(data: Array, zone: Any, value: Any) -> Any:
         return np.datetime64(datetime.datetime.fromisoformat(value))
     try:
         if data.dtype.kind == "m":
-            return pandas.Timedelta(value).to_timedelta64()
+            duration: np.timedelta64 = pandas.Timedelta(value).to_timedelta64()
+            return duration
         found = pandas.Timestamp(value)
         # Without a zone, a time is in UTC, as for pandas.
-        return (found.tz_convert("UTC").tz_localize(None) if found.tzinfo is not None else found).to_datetime64()
+        found = found.tz_convert("UTC").tz_localize(None) if found.tzinfo is not None else found
+        time: np.datetime64 = found.to_datetime64()
+        return time
     except (ValueError, TypeError) as error:
         raise InvalidError(f"cannot read {printable(repr(value))} as a time: {printable(str(error))}") from None

@@ -6,7 +6,7 @@ import builtins
 import operator
 from collections import deque
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
 import pyarrow as pa
@@ -77,17 +77,25 @@ class Frame(Table):
         """Returns the frame of all columns and rows of a source."""
         return Frame(source, range(len(source.fields)), 0, source.num_rows, half=half)
 
-    def _replaced(self, **changes: Any) -> Frame:
-        given: dict[str, Any] = {
-            "source": self._source,
-            "fields": self._fields,
-            "start": self._start,
-            "stop": self._stop,
-            "condition": self._condition,
-            "half": self._half,
-            "batch_rows": self._batch_rows,
-        }
-        return Frame(**(given | changes))
+    def _replaced(
+        self,
+        *,
+        fields: Sequence[int] | None = None,
+        start: int | None = None,
+        stop: int | None = None,
+        condition: Condition | None = None,
+        batch_rows: int | None = None,
+    ) -> Frame:
+        """Returns the frame with other parts; None keeps what there is."""
+        return Frame(
+            self._source,
+            self._fields if fields is None else fields,
+            self._start if start is None else start,
+            self._stop if stop is None else stop,
+            condition=self._condition if condition is None else condition,
+            half=self._half,
+            batch_rows=self._batch_rows if batch_rows is None else batch_rows,
+        )
 
     # --- Properties ---
 
@@ -185,7 +193,9 @@ class Frame(Table):
         """Returns the frame with the given columns, in this order, and without an index column that is not named."""
         if isinstance(columns, str):
             raise TypeError("select() takes a list of names")
-        known = {field.name: number for number, field in zip(self._fields, self._columns, strict=True)}
+        known: dict[object, int] = {
+            field.name: number for number, field in zip(self._fields, self._columns, strict=True)
+        }
         # Labels that are not text, such as numbers, are names too.
         for number, field in zip(self._fields, self._columns, strict=True):
             if not isinstance(field.label, str) and _is_hashable(field.label):
@@ -361,7 +371,7 @@ class Frame(Table):
         return FrameDataset(self)
 
 
-def for_polars(data: Any) -> Any:
+def for_polars(data: pa.Table | pa.RecordBatch) -> pa.Table | pa.RecordBatch:
     """Returns a table or batch in which times of a zone without a name are in UTC: polars has no such zones."""
     fields = [
         field.with_type(pa.timestamp(field.type.unit, "UTC"))

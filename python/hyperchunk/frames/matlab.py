@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
 import numpy as np
 
@@ -34,6 +34,10 @@ _CLASSES = frozenset(
 )
 
 
+#: Properties of an object, by name. Their types depend on its class.
+Properties: TypeAlias = dict[str, Any]
+
+
 @dataclass(frozen=True)
 class Opaque:
     """An object of a MATLAB class that is not converted to a Python type."""
@@ -41,7 +45,7 @@ class Opaque:
     #: Name of the class.
     class_name: str
     #: Properties by name; None if they are not known.
-    properties: dict[str, Any] | None
+    properties: Properties | None
 
 
 def read(found: HLObject, squeeze: bool = True) -> Any:
@@ -76,13 +80,13 @@ class Reader:
     def __init__(self, found: HLObject, squeeze: bool) -> None:
         self.file = found.file
         self.squeeze = squeeze
-        self._known: dict[int, Any] = {}
+        self._known: dict[int, object] = {}
         self._open: set[int] = set()
         self._objects: Objects | None = None
         #: True while properties of objects are read, in which arrays of numbers may stand for objects.
         self.in_properties = False
 
-    def value(self, found: HLObject) -> Any:
+    def value(self, found: HLObject) -> object:
         """Returns the value of an object."""
         from hyperchunk.dataset import Dataset
         from hyperchunk.group import Group
@@ -118,7 +122,7 @@ class Reader:
 
     # --- Datasets ---
 
-    def _dataset(self, found: Dataset) -> Any:
+    def _dataset(self, found: Dataset) -> object:
         kind = attributes.text(found, "MATLAB_class") or ""
         decode = found.attrs.get("MATLAB_object_decode")
         if (decode is not None and int(decode) == 3) or attributes.text(found, "MATLAB_class") == "FileWrapper__":
@@ -148,7 +152,7 @@ class Reader:
             raise CorruptError(f"expected the shape of an empty array, got {shape[:32]} ({attributes.where(found)})")
         return shape
 
-    def _empty(self, kind: str, shape: tuple[int, ...], found: Dataset) -> Any:
+    def _empty(self, kind: str, shape: tuple[int, ...], found: Dataset) -> object:
         if kind == "char":
             rows = shape[0] if len(shape) > 1 else 1
             if rows > _MAX_EMPTY_ROWS:
@@ -180,14 +184,14 @@ class Reader:
             stored = stored.astype(bool)
         return stored.T
 
-    def squeezed(self, array: Array) -> Any:
+    def squeezed(self, array: Array) -> object:
         """Returns an array without its dimensions of length 1; a single element as a scalar."""
         if not self.squeeze or array.size == 0:
             return array
         found = np.squeeze(array)
         return found if found.ndim else found[()]
 
-    def _text(self, stored: Array) -> Any:
+    def _text(self, stored: Array) -> str | list[str]:
         codes = stored.T
         if codes.ndim < 2:
             codes = codes.reshape(1, -1)
@@ -199,7 +203,7 @@ class Reader:
         found = [_units(row) for row in rows]
         return found[0] if len(found) == 1 else found
 
-    def _cells(self, found: Dataset) -> Any:
+    def _cells(self, found: Dataset) -> list[object] | Array:
         references = np.asarray(found[()], "O").T
         made = np.empty(references.shape, "O")
         for number, reference in enumerate(references.flat):
@@ -208,7 +212,7 @@ class Reader:
             return list(made.ravel())
         return made
 
-    def referred(self, reference: object, owner: HLObject) -> Any:
+    def referred(self, reference: object, owner: HLObject) -> object:
         """Returns the value that a reference points to."""
         if not isinstance(reference, Reference):
             raise CorruptError(f"expected references, got a {type(reference).__name__} ({attributes.where(owner)})")
@@ -216,7 +220,7 @@ class Reader:
 
     # --- Groups ---
 
-    def _group(self, found: Group) -> Any:
+    def _group(self, found: Group) -> object:
         kind = attributes.text(found, "MATLAB_class") or "struct"
         if "MATLAB_sparse" in found.attrs:
             return self._sparse(found, kind)
@@ -246,7 +250,7 @@ class Reader:
         ordered = [name for name in dict.fromkeys(names) if name in known]
         return [*ordered, *(name for name in present if name not in set(ordered))]
 
-    def _structures(self, found: Group, members: dict[str, Dataset], kind: str) -> Any:
+    def _structures(self, found: Group, members: dict[str, Dataset], kind: str) -> list[object] | Array:
         """Returns an array of structures: each field is a dataset of references."""
         shapes = {member.shape for member in members.values()}
         if len(shapes) != 1:
@@ -261,7 +265,7 @@ class Reader:
             made.flat[number] = values if kind == "struct" else Opaque(kind, values)
         return list(made.ravel()) if made.ndim <= 1 or made.size in made.shape else made
 
-    def _sparse(self, found: Group, kind: str) -> Any:
+    def _sparse(self, found: Group, kind: str) -> object:
         from hyperchunk.dataset import Dataset
 
         rows = int(np.asarray(found.attrs["MATLAB_sparse"]).ravel()[0])
@@ -287,7 +291,7 @@ class Reader:
 
     def _function(self, found: Group) -> Opaque:
         """Returns a function handle: the text of the function, and the variables that it captured."""
-        values: dict[str, Any] = {}
+        values: Properties = {}
         for name, member in found.items():
             try:
                 values[name] = self.value(member)

@@ -8,17 +8,22 @@ to the values of the properties.
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from hyperchunk.exceptions import CorruptError
 from hyperchunk.frames import attributes
-from hyperchunk.frames.matlab import Opaque, Reader
+from hyperchunk.frames.matlab import Opaque, Properties, Reader
+from hyperchunk.references import Reference
 from hyperchunk.typing import Array
 
 if TYPE_CHECKING:
+    import pandas
+
     from hyperchunk.dataset import Dataset
+    from hyperchunk.frames.frame import Frame
 
 _TAG = 0xDD000000
 _VERSIONS = (2, 3, 4)
@@ -105,9 +110,9 @@ class Objects:
 
         self.reader = reader
         found = reader.file.get("#subsystem#/MCOS")
-        self.cells: list[Any] = []
+        self.cells: list[Reference] = []
         self.metadata: _Metadata | None = None
-        self._all_defaults: list[Any] | None = None
+        self._all_defaults: list[object] | None = None
         if not isinstance(found, Dataset) or not found.shape:
             return
         self.dataset = found
@@ -119,7 +124,7 @@ class Objects:
             if int.from_bytes(stored[:4], "little") in _VERSIONS:
                 self.metadata = _Metadata(stored, attributes.where(found))
 
-    def value(self, found: Dataset, kind: str) -> Any:
+    def value(self, found: Dataset, kind: str) -> object:
         """Returns the value of a variable whose class is `kind`."""
         stored = found[()]
         numbers = np.asarray(stored).ravel()
@@ -149,7 +154,7 @@ class Objects:
         first, rank = (int(number) for number in np.asarray(found[()]).ravel()[:2])
         return first == _TAG and 2 <= rank <= found.size - 3
 
-    def _defaults(self, kind: int) -> dict[str, Any]:
+    def _defaults(self, kind: int) -> Properties:
         """Returns the properties that a class has by default."""
         if self._all_defaults is None:
             # Objects among the defaults are read without defaults.
@@ -159,14 +164,14 @@ class Objects:
         known = self._all_defaults[kind] if kind < len(self._all_defaults) else None
         return dict(known) if isinstance(known, dict) else {}
 
-    def _read(self, cell: Any) -> Any:
+    def _read(self, cell: object) -> object:
         outer, self.reader.in_properties = self.reader.in_properties, True
         try:
             return self.reader.referred(cell, self.dataset)
         finally:
             self.reader.in_properties = outer
 
-    def _object(self, number: int, kind: str, where: str) -> Any:
+    def _object(self, number: int, kind: str, where: str) -> object:
         assert self.metadata is not None
         if not 0 < number < len(self.metadata.objects):
             return Opaque(kind, None)
@@ -179,7 +184,7 @@ class Objects:
             properties[self.metadata.name(name)] = self._property(form, value, where)
         return _converted(entry.class_name or kind, properties)
 
-    def _property(self, form: int, value: int, where: str) -> Any:
+    def _property(self, form: int, value: int, where: str) -> object:
         assert self.metadata is not None
         if form == 0:
             return self.metadata.name(value)
@@ -191,7 +196,7 @@ class Objects:
         return self._read(self.cells[cell])
 
 
-def _converted(kind: str, properties: dict[str, Any]) -> Any:
+def _converted(kind: str, properties: Properties) -> object:
     """Converts an object to a Python type, if there is one for its class."""
     convert = _CONVERTERS.get(kind)
     if convert is None:
@@ -203,7 +208,7 @@ def _converted(kind: str, properties: dict[str, Any]) -> Any:
         return Opaque(kind, properties)
 
 
-def _strings(properties: dict[str, Any]) -> Any:
+def _strings(properties: Properties) -> str | Array | None:
     """Converts texts, stored as a version, the shape, the length of each, and all code units."""
     stored = np.asarray(properties["any"]).ravel()
     if stored.dtype != np.uint64 or int(stored[0]) != 1:
@@ -225,7 +230,8 @@ def _strings(properties: dict[str, Any]) -> Any:
         found[number] = units[at:end].decode("utf-16-le", "surrogatepass")
         at = end
     if count == 1:
-        return found[0]
+        only: str | None = found[0]
+        return only
     made = found.reshape(shape, order="F")
     return made.ravel() if made.size in made.shape else made
 
@@ -244,7 +250,7 @@ def _nanoseconds(milliseconds: Array, more: Array | float) -> Array:
     return result
 
 
-def _datetimes(properties: dict[str, Any]) -> Any:
+def _datetimes(properties: Properties) -> Array | np.datetime64:
     """Converts times: milliseconds since 1970 in the real part, and their rounding error in the imaginary part. With a
     zone, the times are in UTC.
     """
@@ -253,12 +259,12 @@ def _datetimes(properties: dict[str, Any]) -> Any:
     return found if found.ndim else found[()]
 
 
-def _durations(properties: dict[str, Any]) -> Any:
+def _durations(properties: Properties) -> Array | np.timedelta64:
     found = _nanoseconds(np.asarray(properties["millis"], "f8"), 0.0).view("m8[ns]")
     return found if found.ndim else found[()]
 
 
-def _categories(properties: dict[str, Any]) -> Any:
+def _categories(properties: Properties) -> Array | pandas.Categorical:
     names = [str(name) for name in _list(properties["categoryNames"])]
     codes = np.asarray(properties["codes"]).astype(np.int64) - 1
     flat = np.atleast_1d(codes)
@@ -272,14 +278,14 @@ def _categories(properties: dict[str, Any]) -> Any:
     return pandas.Categorical.from_codes(flat, categories=pandas.Index(names, dtype=None), ordered=ordered)
 
 
-def _list(value: Any) -> list[Any]:
+def _list(value: Iterable[object]) -> list[Any]:
     """Returns a cell array, or the texts of a `string`, as a list."""
     if isinstance(value, str):
         return [value]
     return list(np.asarray(value, "O").ravel()) if isinstance(value, np.ndarray) else list(value)
 
 
-def _table(properties: dict[str, Any]) -> Any:
+def _table(properties: Properties) -> Frame:
     from hyperchunk.frames.memory import frame_of_columns
 
     rows = int(properties["nrows"])
@@ -288,7 +294,7 @@ def _table(properties: dict[str, Any]) -> Any:
     return frame_of_columns("matlab, table", columns, rows, None, names if len(names) == rows and rows else None)
 
 
-def _timetable(properties: dict[str, Any]) -> Any:
+def _timetable(properties: Properties) -> Frame:
     from hyperchunk.frames.memory import frame_of_columns
 
     stored = properties["any"]
@@ -303,16 +309,16 @@ def _timetable(properties: dict[str, Any]) -> Any:
     return frame_of_columns("matlab, timetable", columns, rows, names[0], np.atleast_1d(times))
 
 
-def _map(properties: dict[str, Any]) -> Any:
+def _map(properties: Properties) -> dict[object, object]:
     stored = properties["serialization"]
     return dict(zip(_keys(stored["keys"]), _list(stored["values"]), strict=True))
 
 
-def _keys(value: Any) -> list[Any]:
+def _keys(value: Iterable[object]) -> list[object]:
     return [key.item() if isinstance(key, np.generic) else key for key in _list(value)]
 
 
-def _dictionary(properties: dict[str, Any]) -> Any:
+def _dictionary(properties: Properties) -> dict[object, object]:
     stored = properties["data"]
     keys, values = stored["Key"], stored["Value"]
     return dict(
@@ -324,7 +330,7 @@ def _dictionary(properties: dict[str, Any]) -> Any:
     )
 
 
-_CONVERTERS = {
+_CONVERTERS: dict[str, Callable[[Properties], object]] = {
     "string": _strings,
     "datetime": _datetimes,
     "duration": _durations,

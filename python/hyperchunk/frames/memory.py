@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hyperchunk.arrow.optional_imports import import_optional
 from hyperchunk.frames.model import Field, Source, Unique, Values, is_missing
+
+if TYPE_CHECKING:
+    from hyperchunk.frames.frame import Frame
 
 
 class MemorySource(Source):
@@ -63,8 +66,8 @@ def as_values(column: Any, rows: int) -> Values:
 
 
 def frame_of_columns(
-    format: str, columns: Mapping[str, Any], rows: int, index_name: str | None, index: Any | None
-) -> Any:
+    format: str, columns: Mapping[str, object], rows: int, index_name: str | None, index: object
+) -> Frame:
     """Returns the frame of columns in memory.
 
     Args:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
+from types import ModuleType
 
 import pyarrow as pa
 
@@ -13,7 +13,7 @@ from hyperchunk.frames.to_pandas import frame
 
 
 def pandas_metadata(
-    pandas: Any, source: Source, fields: Sequence[Field], values: Sequence[Values]
+    pandas: ModuleType, source: Source, fields: Sequence[Field], values: Sequence[Values]
 ) -> dict[bytes, bytes] | None:
     """Returns pyarrow's metadata for a frame, with `Field.name` as the name of each column; None if Arrow lacks a type.
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from hyperchunk._printable import printable
 from hyperchunk.exceptions import CorruptError, HyperchunkError, LimitError
 from hyperchunk.typing import Array
+
+#: Time zone; None for times without one.
+Zone: TypeAlias = str | datetime.tzinfo | None
 
 
 @dataclass(frozen=True)
@@ -34,8 +38,8 @@ class Values:
     data: Any
     kind: str = "plain"
     mask: Array | None = None
-    zone: Any = None
-    freq: Any = None
+    zone: Zone = None
+    freq: object = None
     categories: Values | None = None
     ordered: bool = False
     ends: Array | None = None
@@ -64,11 +68,11 @@ class Field:
     #: Name of the column in Arrow.
     name: str
     #: Label that the writing program shows: any Python value.
-    label: Any
+    label: object
     #: True if it is a level of the index.
     is_index: bool = False
     #: Offset between the times of an index.
-    freq: Any = None
+    freq: object = None
 
 
 @dataclass(frozen=True)
@@ -78,13 +82,13 @@ class Axis:
     #: Values of the labels: one for each level.
     levels: tuple[Values, ...]
     #: Names of the levels.
-    names: tuple[Any, ...]
+    names: tuple[object, ...]
     #: True if labels are tuples.
     is_multi: bool = False
     #: Number of labels at the start that pandas has made levels of the index.
     skip: int = 0
     #: Offset between labels that are times.
-    freq: Any = None
+    freq: object = None
 
 
 @contextmanager
@@ -120,7 +124,7 @@ class Source:
     #: True for a series: one column, which is shown without a frame.
     is_series: bool = False
     #: Name of that column.
-    series_name: Any = None
+    series_name: object = None
     #: Name of the format, and names of the object and its file, for messages.
     format: str = ""
     where: str = "in memory"
@@ -136,7 +140,7 @@ class Unique:
 
     taken: set[str] = field(default_factory=set)
 
-    def name(self, label: Any, otherwise: str) -> str:
+    def name(self, label: object, otherwise: str) -> str:
         """Returns the name of a label; `otherwise` if the label is None."""
         wanted = otherwise if label is None else label if isinstance(label, str) else str(label)
         found, number = wanted, 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,8 +16,10 @@ from hyperchunk.typing import Array
 
 if TYPE_CHECKING:
     from hyperchunk.dataset import Dataset
+    from hyperchunk.frames.frame import Frame
     from hyperchunk.group import Group
     from hyperchunk.objects import HLObject
+    from hyperchunk.typing import Member
 
 #: Maximum number of indexes of one column.
 _MAX_INDEXES = 8
@@ -125,7 +127,7 @@ def _dataset(group: Group, name: str) -> Dataset:
     return found
 
 
-def read(found: HLObject) -> Any:
+def read(found: HLObject) -> object:
     """Returns an object of NWB: of a group a dictionary of its members, tables as frames; of a dataset its values."""
     from hyperchunk.dataset import Dataset
     from hyperchunk.frames.reading import read_frame
@@ -135,7 +137,7 @@ def read(found: HLObject) -> Any:
         value = found[()]
         return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else value
     assert isinstance(found, Group)
-    made: dict[str, Any] = {}
+    made: dict[str, Frame | Member] = {}
     for name, member in found.items():
         if isinstance(member, Group) and "colnames" in member.attrs:
             made[name] = read_frame(TableSource(member), None, None)

@@ -6,17 +6,18 @@ import datetime
 import re
 import warnings
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from hyperchunk._printable import printable
 from hyperchunk.exceptions import CorruptError, HyperchunkError, UnsupportedError
 from hyperchunk.frames import attributes
-from hyperchunk.frames.model import Values, decode_texts
+from hyperchunk.frames.model import Values, Zone, decode_texts
 from hyperchunk.frames.pickles import loads
 from hyperchunk.frames.stored import stored_plan
-from hyperchunk.typing import Array
+from hyperchunk.typing import Array, Dtype
 
 if TYPE_CHECKING:
     from hyperchunk.dataset import Dataset
@@ -42,10 +43,10 @@ class Coding(NamedTuple):
 class Level(NamedTuple):
     """A level of an index: its name, and a function that reads the values of rows."""
 
-    name: Any
+    name: object
     rows: int
     read: Callable[[int, int], Values]
-    freq: Any = None
+    freq: object = None
 
 
 def member(group: Group, name: str) -> Dataset:
@@ -120,7 +121,7 @@ def pickled(dataset: Dataset) -> Array:
     return found
 
 
-def _lengths(shape: Any) -> tuple[int, ...]:
+def _lengths(shape: npt.ArrayLike) -> tuple[int, ...]:
     """Returns a shape, which may be text."""
     if isinstance(shape, str):
         shape = [int(length) for length in re.findall(r"\d{1,18}", shape)]
@@ -189,9 +190,9 @@ class Stored:
             found = found[:, columns]
         return self._typed(found)
 
-    def _empty_dtype(self) -> Any:
+    def _empty_dtype(self) -> Dtype:
         if self.value_type.startswith(("datetime64", "timedelta64", "period")):
-            return "i8"
+            return np.dtype("i8")
         try:
             return np.dtype(self.value_type or "f8")
         except TypeError:
@@ -262,7 +263,7 @@ def _regular(group: Group, key: str, coding: Coding) -> Level:
     return Level(name, count, read, None if index_class == "period" else freq)
 
 
-def _freq(dataset: Dataset) -> Any:
+def _freq(dataset: Dataset) -> object:
     """Returns the offset between the times of an index; None, with a warning, if its form is not supported. The
     times themselves do not depend on it.
     """
@@ -274,7 +275,7 @@ def _freq(dataset: Dataset) -> Any:
     return None if isinstance(found, str | bytes) else found
 
 
-def index_values(found: Array, kind: str, coding: Coding, missing: str | None, zone: Any) -> Values:
+def index_values(found: Array, kind: str, coding: Coding, missing: str | None, zone: Zone) -> Values:
     """Returns the values of an index by the kind that pandas stored."""
     if kind.startswith("datetime64"):
         return Values(times(found, kind), zone=zone)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 #: Maximum number of blocks of a frame.
 _MAX_BLOCKS = 100_000
+#: Label of a column, with the member of a row in which it is stored and the position in that.
+Column: TypeAlias = tuple[object, tuple[str, int]]
 _UNNAMED_LEVEL = re.compile(r"level_\d+")
 
 
@@ -54,7 +56,7 @@ def source(group: Group) -> Source:
     )
 
 
-def _label_key(label: Any) -> Any:
+def _label_key(label: object) -> object:
     """Returns a column's label so that labels can be compared: pandas stores None and NaN, which are missing names, in
     several ways, and NaN is unequal to itself.
     """
@@ -63,7 +65,7 @@ def _label_key(label: Any) -> Any:
     return ("missing",) if label is None or label != label else label
 
 
-def index_names(levels: Sequence[Any], unique: Unique) -> list[str]:
+def index_names(levels: Sequence[object], unique: Unique) -> list[str]:
     """Returns the names in Arrow of the levels of an index; an index without a name is `index`."""
     found = []
     for number, name in enumerate(levels):
@@ -74,7 +76,7 @@ def index_names(levels: Sequence[Any], unique: Unique) -> list[str]:
     return found
 
 
-def make_fields(levels: Sequence[tuple[Any, Any]], labels: Sequence[Any]) -> list[Field]:
+def make_fields(levels: Sequence[tuple[object, object]], labels: Sequence[object]) -> list[Field]:
     """Returns the fields of an index and of columns: pairs of name and offset, and labels."""
     unique = Unique()
     columns = [(unique.name(label, "None"), label) for label in labels]
@@ -83,7 +85,7 @@ def make_fields(levels: Sequence[tuple[Any, Any]], labels: Sequence[Any]) -> lis
     return [*index, *(Field(name, label) for name, label in columns)]
 
 
-def level_labels(levels: Sequence[Values]) -> list[Any]:
+def level_labels(levels: Sequence[Values]) -> list[object]:
     """Returns the labels of columns as Python values: tuples if there are several levels."""
     parts = []
     for values in levels:
@@ -97,7 +99,7 @@ def level_labels(levels: Sequence[Values]) -> list[Any]:
     return parts[0] if len(parts) == 1 else list(zip(*parts, strict=True))
 
 
-def _readable(values: Values) -> list[Any]:
+def _readable(values: Values) -> list[object]:
     """Returns values as Python objects."""
     if values.data.dtype.kind in "mM":
         return [str(value) for value in values.data]
@@ -169,7 +171,7 @@ class FixedFrame(_Fixed):
             attributes.text(group, "axis0_variety") == "multi",
             freq=columns[0].freq if len(columns) == 1 else None,
         )
-        locations: dict[Any, tuple[Stored, int]] = {}
+        locations: dict[object, tuple[Stored, int]] = {}
         count = attributes.pytables(group, "nblocks", None)
         for number in range(min(_MAX_BLOCKS if count is None else int(count), _MAX_BLOCKS)):
             if count is None and f"block{number}_items" not in group:
@@ -185,7 +187,7 @@ class FixedFrame(_Fixed):
         chunked = [block.dataset.chunks for block, _ in self.locations]
         self.chunk_rows = max((chunks[0] for chunks in chunked if chunks), default=1)
 
-    def _add_block(self, number: int, locations: dict[Any, tuple[Stored, int]]) -> None:
+    def _add_block(self, number: int, locations: dict[object, tuple[Stored, int]]) -> None:
         items = levels_of_index(self.group, f"block{number}_items", self.coding)
         names = level_labels([level.read(0, level.rows) for level in items])
         block = Stored(member(self.group, f"block{number}_values"), self.num_rows)
@@ -232,9 +234,9 @@ class TableSource(Source):
         self.chunk_rows = self.table.chunks[0] if self.table.chunks else 1
         kind = attributes.text(group, "table_type") or ""
         self.is_series = "series" in kind
-        self.info: dict[Any, dict[Any, Any]] = attributes.pytables(group, "info", None) or {}
+        self.info: dict[object, dict[str, Any]] = attributes.pytables(group, "info", None) or {}
         levels = attributes.pytables(group, "levels", None)
-        self.levels: list[Any] = list(levels) if isinstance(levels, list | tuple) else []
+        self.levels: list[object] = list(levels) if isinstance(levels, list | tuple) else []
         self.data_columns = set(attributes.pytables(group, "data_columns", None) or ())
         self.nan_rep = attributes.pytables(group, "nan_rep", None)
         self.own_nan_rep = bool(attributes.pytables(group, "data_col_nan_rep", False))
@@ -255,7 +257,7 @@ class TableSource(Source):
         stored_names = [part[0] for part in description[2]] if description[0] == "compound" else []
         members = [name.decode("utf-8", "surrogateescape") for name in stored_names]
         members = [name for name in members if name != self.index_column]
-        stored: list[tuple[Any, tuple[str, int]]] = []
+        stored: list[Column] = []
         for name in attributes.pytables(self.group, "values_cols", members):
             labels = attributes.pytables(self.table, f"{name}_kind", [name])
             for position, label in enumerate(labels if isinstance(labels, list | tuple) else [name]):
@@ -289,7 +291,7 @@ class TableSource(Source):
             shown = [*self.levels, *labels]
             self.axis = Axis((Values(_object_array(shown), "objects"),), tuple(names), skip=len(self.levels))
 
-    def _ordered(self, stored: list[tuple[Any, tuple[str, int]]]) -> list[tuple[Any, tuple[str, int]]]:
+    def _ordered(self, stored: list[Column]) -> list[Column]:
         """Returns the columns in the frame's order. Several may have one label."""
         for axis, labels in attributes.pytables(self.group, "non_index_axes", None) or ():
             if axis != 1:
@@ -297,8 +299,8 @@ class TableSource(Source):
             ordered = [tuple(label) if isinstance(label, list) else label for label in labels]
             if ordered == [label for label, _ in stored]:
                 return stored
-            columns: dict[Any, list[tuple[Any, tuple[str, int]]]] = {_label_key(label): [] for label in ordered}
-            rest: list[tuple[Any, tuple[str, int]]] = []
+            columns: dict[object, list[Column]] = {_label_key(label): [] for label in ordered}
+            rest: list[Column] = []
             for column in stored:
                 columns.get(_label_key(column[0]), rest).append(column)
             # A column without a place in the order is not lost; levels of the index have none.
@@ -342,7 +344,7 @@ class TableSource(Source):
         missing = attributes.pytables(self.table, f"{name}_nan_rep", "nan") or None
         return index_values(stored, kind, self.coding, missing, info.get("tz"))
 
-    def _column_values(self, name: str, label: Any, stored: Array) -> Values:
+    def _column_values(self, name: str, label: object, stored: Array) -> Values:
         dtype = str(attributes.pytables(self.table, f"{name}_dtype", "") or stored.dtype.name)
         info = self.info.get(name, {})
         if dtype.startswith("datetime64"):
@@ -384,11 +386,11 @@ class TableSource(Source):
         return self._categories[name]
 
 
-def _is_unnamed(name: Any) -> bool:
+def _is_unnamed(name: object) -> bool:
     return isinstance(name, str) and _UNNAMED_LEVEL.fullmatch(name) is not None
 
 
-def _object_array(values: Sequence[Any]) -> Array:
+def _object_array(values: Sequence[object]) -> Array:
     found = np.empty(len(values), "O")
     for number, value in enumerate(values):
         found[number] = value

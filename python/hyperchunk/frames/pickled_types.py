@@ -11,7 +11,7 @@ import decimal
 import importlib
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -32,7 +32,7 @@ class Global(NamedTuple):
     name: str
 
     @staticmethod
-    def of(module: str, name: str) -> Any:
+    def of(module: str, name: str) -> object:
         """Returns a global, or its value if that is a constant.
 
         Raises:
@@ -53,9 +53,9 @@ class Offset(NamedTuple):
     """A date offset of pandas: its class and the arguments of its constructor."""
 
     name: str
-    arguments: tuple[Any, ...]
+    arguments: tuple[object, ...]
 
-    def to_pandas(self) -> Any:
+    def to_pandas(self) -> object:
         """Returns the offset.
 
         Raises:
@@ -74,12 +74,13 @@ class Offset(NamedTuple):
 class Unfinished:
     """An object whose state follows in the pickle."""
 
-    def __init__(self, kind: str, value: Any) -> None:
+    def __init__(self, kind: str, name: str = "") -> None:
         self.kind = kind
-        self.value = value
+        #: Name of a dtype.
+        self.name = name
 
 
-def construct(function: Global, arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> Any:
+def construct(function: Global, arguments: tuple[object, ...], keywords: Mapping[str, object]) -> object:
     """Makes the value of a call."""
     if keywords:
         raise UnsupportedError(f"unsupported keyword arguments of {function.module}.{function.name}")
@@ -88,7 +89,7 @@ def construct(function: Global, arguments: tuple[Any, ...], keywords: Mapping[st
     return _MAKERS[function](*arguments)
 
 
-def build(value: Any, state: Any) -> Any:
+def build(value: object, state: Any) -> object:
     """Returns a value with its state."""
     if not isinstance(value, Unfinished):
         if value == [] and isinstance(state, dict) and not state:
@@ -97,7 +98,7 @@ def build(value: Any, state: Any) -> Any:
     if value.kind == "array":
         return _array(state)
     if value.kind == "dtype":
-        return _dtype_with_state(value.value, state)
+        return _dtype_with_state(value.name, state)
     if value.kind == "tzlocal":
         return import_optional("dateutil.tz").tzlocal()
     if value.kind == "tzoffset":
@@ -108,13 +109,13 @@ def build(value: Any, state: Any) -> Any:
 # --- NumPy ---
 
 
-def _reconstruct(kind: Any, *_: Any) -> Unfinished:
+def _reconstruct(kind: object, *_: object) -> Unfinished:
     if kind != Global("numpy", "ndarray"):
         raise UnsupportedError("unsupported class of an array: expected numpy.ndarray")
-    return Unfinished("array", None)
+    return Unfinished("array")
 
 
-def _dtype(name: Any, *_: Any) -> Unfinished:
+def _dtype(name: object, *_: object) -> Unfinished:
     if not isinstance(name, str) or not _SIMPLE_DTYPE.fullmatch(name):
         raise UnsupportedError(f"unsupported dtype {printable(repr(name))}")
     return Unfinished("dtype", name)
@@ -148,16 +149,16 @@ def _dtype_with_state(name: str, state: Any) -> Dtype:
     return found.newbyteorder(order) if order in ("<", ">") else found
 
 
-def _as_dtype(value: Any) -> Dtype:
+def _as_dtype(value: object) -> Dtype:
     if isinstance(value, Unfinished) and value.kind == "dtype":
-        found: Dtype = np.dtype(value.value)
+        found: Dtype = np.dtype(value.name)
         return found
     if not isinstance(value, np.dtype):
         raise InvalidError("expected a dtype")
     return value
 
 
-def _shape(value: Any) -> tuple[int, ...]:
+def _shape(value: object) -> tuple[int, ...]:
     if isinstance(value, int):
         value = (value,)
     if not isinstance(value, tuple) or len(value) > _MAX_DIMENSIONS:
@@ -182,7 +183,7 @@ def _array(state: Any) -> Array:
     return _from_bytes(data, dtype, shape, order)
 
 
-def _from_bytes(data: Any, dtype: Dtype, shape: tuple[int, ...], order: str) -> Array:
+def _from_bytes(data: object, dtype: Dtype, shape: tuple[int, ...], order: str) -> Array:
     if isinstance(data, str):
         data = data.encode("latin-1")
     if not isinstance(data, bytes | bytearray) or dtype.hasobject or dtype.itemsize == 0:
@@ -199,11 +200,11 @@ def _reshaped(found: Array, shape: tuple[int, ...], order: str) -> Array:
     return found.reshape(shape, order="F" if order == "F" else "C")
 
 
-def _from_buffer(data: Any, dtype: Any, shape: Any, order: Any, *_: Any) -> Array:
+def _from_buffer(data: object, dtype: object, shape: object, order: object, *_: object) -> Array:
     return _from_bytes(data, _as_dtype(dtype), _shape(shape), str(order))
 
 
-def _scalar(dtype: Any, data: Any = b"") -> Any:
+def _scalar(dtype: object, data: object = b"") -> object:
     found = _as_dtype(dtype)
     if found.hasobject:
         raise UnsupportedError("unsupported scalar of objects")
@@ -213,22 +214,22 @@ def _scalar(dtype: Any, data: Any = b"") -> Any:
 # --- Python ---
 
 
-def _encode(text: Any, encoding: Any = "latin1") -> bytes:
+def _encode(text: object, encoding: object = "latin1") -> bytes:
     if not isinstance(text, str) or encoding not in ("latin1", "latin-1", "utf-8", "utf8", "ascii"):
         raise UnsupportedError("unsupported encoding of bytes")
     return text.encode(encoding)
 
 
-def _reconstructor(kind: Any, base: Any, state: Any) -> Any:
+def _reconstructor(kind: object, base: object, state: object) -> list[object] | Unfinished:
     """Returns a Python object of protocols 0 and 1."""
     if kind == Global("pandas", "FrozenList") and isinstance(state, list):
         return list(state)
     if isinstance(kind, Global) and kind.module == "dateutil" and state is None and kind.name in _DATEUTIL:
-        return Unfinished(kind.name, None)
+        return Unfinished(kind.name)
     raise UnsupportedError("unsupported class of an object")
 
 
-def _datetime(state: Any, zone: Any = None, *rest: Any) -> Any:
+def _datetime(state: object, zone: object = None, *rest: object) -> datetime.datetime:
     if isinstance(state, bytes) and not rest:
         state = _packed(state, 10)
         day = (state[0] << 8 | state[1], state[2] & 0x7F, state[3])
@@ -238,18 +239,18 @@ def _datetime(state: Any, zone: Any = None, *rest: Any) -> Any:
     raise UnsupportedError("unsupported form of a time")
 
 
-def _date(state: Any, *_: Any) -> datetime.date:
+def _date(state: object, *_: object) -> datetime.date:
     state = _packed(state, 4)
     return datetime.date(state[0] << 8 | state[1], state[2], state[3])
 
 
-def _time(state: Any, zone: Any = None) -> datetime.time:
+def _time(state: object, zone: object = None) -> datetime.time:
     state = _packed(state, 6)
     fraction = int.from_bytes(state[3:6], "big")
     return datetime.time(state[0] & 0x7F, state[1], state[2], fraction, _zone_or_none(zone), fold=state[0] >> 7)
 
 
-def _packed(state: Any, size: int) -> bytes:
+def _packed(state: object, size: int) -> bytes:
     if isinstance(state, str):
         state = state.encode("latin-1")
     if not isinstance(state, bytes) or len(state) != size:
@@ -257,17 +258,18 @@ def _packed(state: Any, size: int) -> bytes:
     return state
 
 
-def _integers(values: tuple[Any, ...]) -> tuple[int, ...]:
-    if not all(isinstance(value, int) for value in values):
+def _integers(values: tuple[object, ...]) -> tuple[int, ...]:
+    found = tuple(value for value in values if isinstance(value, int))
+    if len(found) != len(values):
         raise InvalidError("expected integers")
-    return values
+    return found
 
 
-def _timedelta(*arguments: Any) -> datetime.timedelta:
+def _timedelta(*arguments: object) -> datetime.timedelta:
     return datetime.timedelta(*_integers(arguments))
 
 
-def _timezone(offset: Any, name: Any = None) -> datetime.timezone:
+def _timezone(offset: object, name: object = None) -> datetime.timezone:
     if not isinstance(offset, datetime.timedelta):
         raise InvalidError("expected a duration")
     if offset == datetime.timedelta(0) and name is None:
@@ -275,13 +277,13 @@ def _timezone(offset: Any, name: Any = None) -> datetime.timezone:
     return datetime.timezone(offset) if name is None else datetime.timezone(offset, str(name))
 
 
-def _zone_or_none(zone: Any) -> datetime.tzinfo | None:
+def _zone_or_none(zone: object) -> datetime.tzinfo | None:
     if zone is not None and not isinstance(zone, datetime.tzinfo):
         raise InvalidError("expected a time zone")
     return zone
 
 
-def _decimal(text: Any, *_: Any) -> decimal.Decimal:
+def _decimal(text: object, *_: object) -> decimal.Decimal:
     if not isinstance(text, str) or len(text) > 1000:
         raise InvalidError("expected a decimal number")
     return decimal.Decimal(text)
@@ -291,8 +293,8 @@ def _complex(real: Any, imaginary: Any) -> complex:
     return complex(float(real), float(imaginary))
 
 
-def _set(kind: type) -> Callable[..., Any]:
-    def make(values: Any = ()) -> Any:
+def _set(kind: type[set[object]] | type[frozenset[object]]) -> Callable[..., object]:
+    def make(values: object = ()) -> set[object] | frozenset[object]:
         from hyperchunk.frames.pickles import check_key
 
         if not isinstance(values, list | tuple):
@@ -302,7 +304,7 @@ def _set(kind: type) -> Callable[..., Any]:
     return make
 
 
-def _bytearray(value: Any = b"", *_: Any) -> bytearray:
+def _bytearray(value: object = b"", *_: object) -> bytearray:
     return bytearray(value if isinstance(value, bytes) else _encode(value))
 
 
@@ -321,22 +323,22 @@ def zone(name: str) -> datetime.tzinfo:
         raise UnsupportedError(f"the time zone {printable(name)} is not in this machine's database") from None
 
 
-def _getattr(owner: Any, name: Any) -> Any:
+def _getattr(owner: object, name: object) -> Global:
     if owner == Global("zoneinfo", "ZoneInfo") and name == "_unpickle":
         return Global("zoneinfo", "_unpickle")
     raise UnsupportedError("unsupported attribute of an object")
 
 
-def _zone_info(name: Any, *_: Any) -> datetime.tzinfo:
+def _zone_info(name: object, *_: object) -> datetime.tzinfo:
     return zone(str(name))
 
 
-def _pytz(name: Any, *_: Any) -> Any:
+def _pytz(name: object, *_: object) -> object:
     """Returns a zone of pytz, or the standard library's if pytz is not installed."""
     if not isinstance(name, str) or not _ZONE.fullmatch(name):
         raise InvalidError(f"invalid name of a time zone: {printable(repr(name))}")
     try:
-        pytz: Any = importlib.import_module("pytz")
+        pytz = importlib.import_module("pytz")
     except ModuleNotFoundError:
         return zone(name)
     try:
@@ -345,30 +347,30 @@ def _pytz(name: Any, *_: Any) -> Any:
         raise UnsupportedError(f"the time zone {printable(name)} is not in this machine's database") from None
 
 
-def _pytz_utc() -> Any:
+def _pytz_utc() -> object:
     return _pytz("UTC")
 
 
-def _pytz_fixed(minutes: Any, *_: Any) -> Any:
+def _pytz_fixed(minutes: object, *_: object) -> object:
     (minutes,) = _integers((minutes,))
     try:
-        pytz: Any = importlib.import_module("pytz")
+        pytz = importlib.import_module("pytz")
     except ModuleNotFoundError:
         return _timezone(datetime.timedelta(minutes=minutes))
     return pytz.FixedOffset(minutes)
 
 
-def _dateutil(kind: Any, name: Any, *_: Any) -> Any:
+def _dateutil(kind: object, name: object, *_: object) -> object:
     if not isinstance(name, str) or not _ZONE.fullmatch(name):
         raise UnsupportedError("unsupported time zone of dateutil: it has no name")
     return import_optional("dateutil.tz").gettz(name)
 
 
-def _dateutil_utc() -> Any:
+def _dateutil_utc() -> object:
     return import_optional("dateutil.tz").tzutc()
 
 
-def _dateutil_offset(name: Any, offset: Any) -> Any:
+def _dateutil_offset(name: object, offset: object) -> object:
     if isinstance(offset, datetime.timedelta):
         offset = offset.total_seconds()
     if not isinstance(offset, int | float) or not (name is None or isinstance(name, str)):
@@ -376,9 +378,9 @@ def _dateutil_offset(name: Any, offset: Any) -> Any:
     return import_optional("dateutil.tz").tzoffset(name, offset)
 
 
-def _dateutil_object(name: str) -> Callable[..., Any]:
-    def make(*arguments: Any) -> Any:
-        return _dateutil_offset(*arguments) if name == "tzoffset" and arguments else Unfinished(name, None)
+def _dateutil_object(name: str) -> Callable[..., object]:
+    def make(*arguments: object) -> object:
+        return _dateutil_offset(*arguments) if name == "tzoffset" and arguments else Unfinished(name)
 
     return make
 
@@ -389,46 +391,46 @@ _DATEUTIL = ("relativedelta", "tzlocal", "tzoffset")
 # --- pandas ---
 
 #: Units by pandas' number of them.
-_UNITS = {7: "s", 8: "ms", 9: "us", 10: "ns"}
+_UNITS: dict[object, str] = {7: "s", 8: "ms", 9: "us", 10: "ns"}
 
 
-def _timestamp(value: Any, freq: Any = None, zone: Any = None, unit: Any = 10) -> Any:
+def _timestamp(value: object, freq: object = None, zone: object = None, unit: object = 10) -> object:
     pandas = import_optional("pandas")
     (value,) = _integers((value,))
     found = pandas.Timestamp(_counted("M8", value, unit))
     return found if zone is None else found.tz_localize("UTC").tz_convert(_zone_or_none(zone))
 
 
-def _pandas_timedelta(value: Any, unit: Any = 10) -> Any:
+def _pandas_timedelta(value: object, unit: object = 10) -> object:
     (value,) = _integers((value,))
     return import_optional("pandas").Timedelta(_counted("m8", value, unit))
 
 
-def _counted(kind: str, value: int, unit: Any) -> Any:
+def _counted(kind: str, value: int, unit: object) -> object:
     """Returns a number of pandas' units as a time or a duration."""
     return np.array(value, "i8").view(f"{kind}[{_UNITS[unit]}]")[()]
 
 
-def _nat(*_: Any) -> Any:
+def _nat(*_: object) -> object:
     return import_optional("pandas").NaT
 
 
-def _period(_: Any, freq: Any, ordinal: Any) -> Any:
+def _period(_: object, freq: object, ordinal: object) -> object:
     (ordinal,) = _integers((ordinal,))
     if not isinstance(freq, Offset):
         raise InvalidError("expected the frequency of a period")
     return import_optional("pandas").Period(ordinal=ordinal, freq=freq.to_pandas())
 
 
-def _interval(left: Any, right: Any, closed: Any = "right") -> Any:
+def _interval(left: object, right: object, closed: object = "right") -> object:
     return import_optional("pandas").Interval(left, right, str(closed))
 
 
-def _date_offset(*arguments: Any) -> Any:
-    return Unfinished("DateOffset", None) if not arguments else Offset("DateOffset", _integers(arguments))
+def _date_offset(*arguments: object) -> Offset | Unfinished:
+    return Unfinished("DateOffset") if not arguments else Offset("DateOffset", _integers(arguments))
 
 
-def _relative_offset(state: Any) -> Any:
+def _relative_offset(state: object) -> object:
     """Returns a `DateOffset` with calendar units, from its state or the state of its inner form."""
     if not isinstance(state, dict):
         raise InvalidError("expected the state of an offset")
@@ -459,12 +461,12 @@ _MODULES = {
 }
 
 
-def _uncallable(*_: Any) -> Any:
+def _uncallable(*_: object) -> NoReturn:
     raise UnsupportedError("expected a function, got a class")
 
 
 #: Functions that make the values of calls, by module and name of the global that a pickle calls.
-_MAKERS: dict[tuple[str, str], Callable[..., Any]] = {
+_MAKERS: dict[tuple[str, str], Callable[..., object]] = {
     ("numpy._core.multiarray", "_reconstruct"): _reconstruct,
     ("numpy._core.multiarray", "scalar"): _scalar,
     ("numpy._core.numeric", "_frombuffer"): _from_buffer,

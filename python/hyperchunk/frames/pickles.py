@@ -11,11 +11,13 @@ from __future__ import annotations
 import codecs
 import struct
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from hyperchunk._printable import printable
 from hyperchunk.exceptions import InvalidError, LimitError, UnsupportedError
 from hyperchunk.frames.pickled_types import Global, Unfinished, build, construct
+
+T = TypeVar("T")
 
 #: Maximum number of nested and shared values, for each byte of a pickle and in addition.
 _VALUES_PER_BYTE, _MORE_VALUES = 16, 1_000_000
@@ -58,13 +60,13 @@ class _Machine:
     def __init__(self, data: bytes) -> None:
         self.data = data
         self.at = 0
-        self.stack: list[Any] = []
+        self.stack: list[object] = []
         self.marks: list[int] = []
-        self.memo: dict[int, Any] = {}
+        self.memo: dict[int, object] = {}
         # Indices in the memo of objects whose state follows, by their identities.
         self.unfinished: dict[int, list[int]] = {}
 
-    def run(self) -> Any:
+    def run(self) -> object:
         data = self.data
         while True:
             if self.at >= len(data):
@@ -101,7 +103,7 @@ class _Machine:
 
     # --- Stack ---
 
-    def push(self, value: Any) -> None:
+    def push(self, value: object) -> None:
         self.stack.append(value)
 
     def remember(self, index: int) -> None:
@@ -110,12 +112,12 @@ class _Machine:
         if isinstance(value, Unfinished):
             self.unfinished.setdefault(id(value), []).append(index)
 
-    def pop(self) -> Any:
+    def pop(self) -> object:
         if self.marks and self.marks[-1] >= len(self.stack):
             raise InvalidError("expected a value, got a mark")
         return self.stack.pop()
 
-    def pop_to_mark(self) -> list[Any]:
+    def pop_to_mark(self) -> list[object]:
         start = self.marks.pop()
         found = self.stack[start:]
         del self.stack[start:]
@@ -132,11 +134,11 @@ def _frame(machine: _Machine) -> None:
     machine.take(8)
 
 
-def _push_constant(value: Any) -> Callable[[_Machine], None]:
+def _push_constant(value: object) -> Callable[[_Machine], None]:
     return lambda machine: machine.push(value)
 
 
-def _push_made(make: Callable[[], Any]) -> Callable[[_Machine], None]:
+def _push_made(make: Callable[[], object]) -> Callable[[_Machine], None]:
     return lambda machine: machine.push(make())
 
 
@@ -214,7 +216,7 @@ def _tuple(count: int) -> Callable[[_Machine], None]:
     return step
 
 
-def _target(machine: _Machine, kind: type) -> Any:
+def _target(machine: _Machine, kind: type[T]) -> T:
     found = machine.stack[-1]
     if not isinstance(found, kind):
         raise InvalidError(f"cannot add items to a {type(found).__name__}")
@@ -231,7 +233,7 @@ def _appends(machine: _Machine) -> None:
     _target(machine, list).extend(values)
 
 
-def check_key(key: Any) -> Any:
+def check_key(key: object) -> object:
     """Returns a key that can be hashed in bounded time."""
     left, waiting = _MAX_KEY_VALUES, [key]
     while waiting:
@@ -246,7 +248,7 @@ def check_key(key: Any) -> Any:
     return key
 
 
-def _set_items(target: Any, pairs: list[Any]) -> None:
+def _set_items(target: object, pairs: list[object]) -> None:
     if not isinstance(target, dict) or len(pairs) % 2:
         raise InvalidError("expected a dictionary, and a value for each key")
     for key, value in zip(pairs[::2], pairs[1::2], strict=True):
@@ -254,7 +256,7 @@ def _set_items(target: Any, pairs: list[Any]) -> None:
 
 
 def _dict(machine: _Machine) -> None:
-    made: dict[Any, Any] = {}
+    made: dict[object, object] = {}
     _set_items(made, machine.pop_to_mark())
     machine.push(made)
 
@@ -281,7 +283,7 @@ def _stack_global(machine: _Machine) -> None:
     machine.push(Global.of(module, name))
 
 
-def _callee(value: Any) -> Global:
+def _callee(value: object) -> Global:
     if not isinstance(value, Global):
         raise InvalidError(f"cannot call a {type(value).__name__}")
     return value
@@ -324,11 +326,11 @@ def _build(machine: _Machine) -> None:
     machine.push(made)
 
 
-def _check_size(found: Any, budget: int, where: str) -> None:
+def _check_size(found: object, budget: int, where: str) -> None:
     """Checks that a value has no cycles, and is not much larger than its pickle where shared parts are repeated."""
     sizes: dict[int, int] = {}
     opened: set[int] = set()
-    waiting: list[tuple[Any, bool]] = [(found, False)]
+    waiting: list[tuple[object, bool]] = [(found, False)]
     while waiting:
         value, done = waiting.pop()
         if isinstance(value, Unfinished):
@@ -355,7 +357,7 @@ def _check_size(found: Any, budget: int, where: str) -> None:
 _LEAVES = frozenset((str, bytes, int, float, bool, type(None), complex))
 
 
-def children(value: Any) -> list[Any] | None:
+def children(value: object) -> list[object] | None:
     """Returns the values inside a container; None for other values."""
     import numpy as np
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hyperchunk.dtypes import check_enum_dtype
+from hyperchunk.dtypes import Description, check_enum_dtype
 from hyperchunk.exceptions import InvalidError, UnsupportedError
 from hyperchunk.frames import attributes
 from hyperchunk.frames.model import Field, Source, Unique, Values
@@ -38,13 +38,13 @@ class TableSource(Source):
         self.num_rows = len(dataset)
         self.chunk_rows = dataset.chunks[0] if dataset.chunks else 1
         self.paths: list[tuple[str, ...]] = []
-        self._descriptions: list[tuple[Any, ...]] = []
+        self._descriptions: list[Description] = []
         description = dataset._data.datatype.description
         self._add((), description)
         unique = Unique()
         self.fields = [Field(unique.name("/".join(path), ""), "/".join(path)) for path in self.paths]
 
-    def _add(self, path: tuple[str, ...], description: tuple[Any, ...]) -> None:
+    def _add(self, path: tuple[str, ...], description: Description) -> None:
         if description[0] == "compound" and not (path and is_complex(description)):
             for name, _, member in description[2]:
                 self._add((*path, name.decode("utf-8", "surrogateescape")), member)
@@ -71,7 +71,7 @@ class TableSource(Source):
         return decode_values(stored, self._descriptions[number])
 
 
-def decode_values(stored: Array, description: tuple[Any, ...]) -> Values:
+def decode_values(stored: Array, description: Description) -> Values:
     """Returns values by the type that they are stored as: booleans, times in seconds, names of enumerations."""
     element = description
     while element[0] == "array":
@@ -110,7 +110,7 @@ def _names(stored: Array, names: dict[str, int]) -> Values:
     return Values(codes, "category", categories=Values(texts, "text"))
 
 
-def read(found: HLObject) -> Any:
+def read(found: HLObject) -> object:
     """Returns an object of PyTables: an array; for a `VLArray` a list of its rows, which are texts, arrays, or objects
     whose pickles contain nothing but data; for a group a dictionary.
     """
@@ -134,7 +134,7 @@ def read(found: HLObject) -> Any:
     return stored
 
 
-def _row(dataset: Dataset, row: Any, number: int) -> Any:
+def _row(dataset: Dataset, row: Array, number: int) -> object:
     """Returns a row of a `VLArray`, by the kind of object that it stores."""
     kind = attributes.text(dataset, "PSEUDOATOM")
     data = np.asarray(row)

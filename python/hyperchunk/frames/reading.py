@@ -111,7 +111,7 @@ def _source(found: HLObject, kind: str) -> Source | None:
     return None
 
 
-def _value(found: HLObject, kind: str) -> Any:
+def _value(found: HLObject, kind: str) -> object:
     match kind:
         case "anndata":
             from hyperchunk.frames import anndata

@@ -9,7 +9,7 @@ import numpy as np
 from hyperchunk.arrow.optional_imports import import_optional
 from hyperchunk.exceptions import CorruptError
 from hyperchunk.frames import attributes
-from hyperchunk.typing import Array
+from hyperchunk.typing import Array, Dtype
 
 if TYPE_CHECKING:
     from hyperchunk.dataset import Dataset
@@ -53,7 +53,7 @@ class Sparse:
         return Sparse(layout, (rows, columns), data, indices, pointers)
 
     @property
-    def dtype(self) -> Any:
+    def dtype(self) -> Dtype:
         """NumPy dtype of the elements."""
         return self._data.dtype
 

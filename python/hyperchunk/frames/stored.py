@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hyperchunk.dtypes import to_dtype
+from hyperchunk.dtypes import Description, to_dtype
 from hyperchunk.exceptions import UnsupportedError
 from hyperchunk.typing import Array, Dtype
 from hyperchunk.values import Part, Plan
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from hyperchunk.dataset import Dataset
 
 
-def stored_plan(description: tuple[Any, ...], members: Sequence[str] | None = None) -> Plan | None:
+def stored_plan(description: Description, members: Sequence[str] | None = None) -> Plan | None:
     """Returns a plan to read elements, or some of their members, as they are stored, if they have times, which NumPy
     has no dtype for, or fixed-length strings, which PyTables reads including the bytes after a null byte; else None.
     """
@@ -32,7 +32,7 @@ def stored_plan(description: tuple[Any, ...], members: Sequence[str] | None = No
     return Plan(description, Part(dtype, dtype, memory, None))
 
 
-def _packed(description: tuple[Any, ...], members: Sequence[str]) -> tuple[Any, ...]:
+def _packed(description: Description, members: Sequence[str]) -> Description:
     """Returns a compound of some members, without gaps between them."""
     wanted, packed, end = set(members), [], 0
     for name, _, member in description[2]:
@@ -50,7 +50,7 @@ def rows_as_stored(dataset: Dataset, members: list[str], start: int, stop: int) 
     return np.asarray(dataset._read((slice(start, stop),), plan))
 
 
-def has(description: tuple[Any, ...], kind: str) -> bool:
+def has(description: Description, kind: str) -> bool:
     """Returns whether a datatype is of a class, or has a part of it."""
     if description[0] == "compound":
         return any(has(member, kind) for _, _, member in description[2])
@@ -59,7 +59,7 @@ def has(description: tuple[Any, ...], kind: str) -> bool:
     return description[0] in ("array", "vlen") and has(description[3 if description[0] == "array" else 2], kind)
 
 
-def _stored_dtype(description: tuple[Any, ...]) -> Dtype:
+def _stored_dtype(description: Description) -> Dtype:
     match description[0]:
         case "time":
             return np.dtype(f"{description[2]}i{description[1]}")
@@ -77,7 +77,7 @@ def _stored_dtype(description: tuple[Any, ...]) -> Dtype:
     return to_dtype(description)
 
 
-def is_complex(description: tuple[Any, ...]) -> bool:
+def is_complex(description: Description) -> bool:
     """Returns whether a compound represents complex numbers, as h5py stores them."""
     members = description[2]
     return [name for name, _, _ in members] == [b"r", b"i"] and all(member[0] == "float" for _, _, member in members)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -62,7 +62,7 @@ def _array(values: Values) -> pa.Array:
     return _plain(values)
 
 
-def whole(made: Any) -> pa.Array:
+def whole(made: pa.Array | pa.ChunkedArray) -> pa.Array:
     """Returns one array, joined if pyarrow has split it."""
     return made.combine_chunks() if isinstance(made, pa.ChunkedArray) else made
 
@@ -136,7 +136,7 @@ def _time_unit(data: Array) -> str:
     return unit
 
 
-def zone_name(zone: Any) -> str:
+def zone_name(zone: str | datetime.tzinfo) -> str:
     """Returns the name of a time zone, for Arrow."""
     if isinstance(zone, str):
         return zone.removeprefix("dateutil/").removeprefix("/usr/share/zoneinfo/")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -13,9 +13,15 @@ import pandas as pd
 from hyperchunk.frames.model import Axis, Field, Values
 from hyperchunk.frames.pickled_types import Offset
 from hyperchunk.frames.to_arrow import native
+from hyperchunk.typing import Array, Dtype
 
 if TYPE_CHECKING:
     from hyperchunk.frames.model import Source
+
+#: Array of pandas or NumPy.
+PandasArray: TypeAlias = "pd.api.extensions.ExtensionArray | Array"
+#: Index that may have an offset between its times.
+TimeIndex: TypeAlias = "pd.DatetimeIndex | pd.TimedeltaIndex"
 
 
 def shows_strings() -> bool:
@@ -23,7 +29,9 @@ def shows_strings() -> bool:
     return bool(pd.Series(["a"]).dtype != object)
 
 
-def frame(source: Source, fields: Sequence[Field], values: Sequence[Values], is_whole: bool) -> Any:
+def frame(
+    source: Source, fields: Sequence[Field], values: Sequence[Values], is_whole: bool
+) -> pd.DataFrame | pd.Series:
     """Returns the :class:`pandas.DataFrame`, or the :class:`pandas.Series`, of columns.
 
     Args:
@@ -46,7 +54,7 @@ def frame(source: Source, fields: Sequence[Field], values: Sequence[Values], is_
     return made
 
 
-def _kept(found: Any) -> Any:
+def _kept(found: object) -> Dtype | None:
     """Returns the dtype of an array if pandas would infer another one; else None."""
     return found.dtype if isinstance(found, np.ndarray) and found.dtype == object else None
 
@@ -100,7 +108,7 @@ def make_index(parts: Sequence[tuple[Field, Values]], is_whole: bool, is_fixed: 
     return found.rename(field.label)
 
 
-def _with_freq(found: Any, freq: Any) -> Any:
+def _with_freq(found: TimeIndex, freq: object) -> TimeIndex:
     offset = freq.to_pandas() if isinstance(freq, Offset) else freq
     # Values that were appended later may not be as regular.
     with contextlib.suppress(ValueError):
@@ -117,14 +125,14 @@ def _index(values: Values) -> pd.Index:
     return pd.Index(found, dtype=_kept(found))
 
 
-def _multi_index(parts: list[Values], names: list[Any]) -> pd.MultiIndex:
+def _multi_index(parts: list[Values], names: list[object]) -> pd.MultiIndex:
     if all(values.kind == "level" for values in parts):
         levels = [_index(values.categories) for values in parts if values.categories is not None]
         return pd.MultiIndex(levels=levels, codes=[values.data for values in parts], names=names)
     return pd.MultiIndex.from_arrays([_index(values) for values in parts], names=names)
 
 
-def to_pandas(values: Values) -> Any:
+def to_pandas(values: Values) -> PandasArray:
     """Returns the values as an array of pandas or NumPy."""
     match values.kind:
         case "text":
@@ -146,7 +154,7 @@ def to_pandas(values: Values) -> Any:
     return _plain(values)
 
 
-def _plain(values: Values) -> Any:
+def _plain(values: Values) -> PandasArray:
     data = native(values.data)
     if data.ndim > 1 or data.dtype.kind == "V":
         found = np.empty(len(data), "O")
@@ -159,7 +167,7 @@ def _plain(values: Values) -> Any:
     return pd.DatetimeIndex(data).tz_localize("UTC").tz_convert(values.zone).array
 
 
-def _texts(values: Values) -> Any:
+def _texts(values: Values) -> PandasArray:
     if values.dtype is not None and values.dtype not in ("object", "str"):
         return pd.array(values.data, dtype=values.dtype)
     if shows_strings() and (values.dtype == "str" or any(isinstance(value, str) for value in values.data)):
@@ -176,7 +184,7 @@ def _texts(values: Values) -> Any:
     return data
 
 
-def _objects(values: Values) -> Any:
+def _objects(values: Values) -> PandasArray:
     if values.dtype == "strings":
         return pd.array(values.data, dtype=pd.StringDtype(na_value=np.nan)) if shows_strings() else values.data
     if values.dtype is not None and values.dtype != "object":
@@ -184,7 +192,7 @@ def _objects(values: Values) -> Any:
     return values.data
 
 
-def _nullable(values: Values) -> Any:
+def _nullable(values: Values) -> PandasArray:
     assert values.mask is not None
     data = native(values.data)
     if data.dtype.kind == "O":
@@ -195,7 +203,7 @@ def _nullable(values: Values) -> Any:
     return made(data.copy(), np.array(values.mask, bool))
 
 
-def _ragged(values: Values) -> Any:
+def _ragged(values: Values) -> Array:
     assert values.ends is not None
     found = np.empty(len(values.ends), "O")
     start = 0

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Generic, NoReturn, ParamSpec, TypeAlias, TypeVar, cast
 
 from hyperchunk.exceptions import ClosedError, UnsupportedError
+from hyperchunk.objects import refusal
 
 if TYPE_CHECKING:
     from hyperchunk import Datatype
@@ -153,8 +154,8 @@ class LocationID(ObjectID, Generic[Found]):
 
     @property
     def _written(self) -> WritableObject:
-        """Hyperchunk's object, of a file that is being written."""
-        return cast("WritableObject", self._hc)
+        """Hyperchunk's object, of a file that is being written; an error if the file is open for reading."""
+        return cast("WritableObject", writable(self._hc))
 
     @property
     def fileno(self) -> int:
@@ -175,6 +176,19 @@ class LocationID(ObjectID, Generic[Found]):
         if not self.valid:
             raise TypeError("Objects are unhashable once they are closed")
         return hash(self._identity())
+
+
+def writable(found: HLObject) -> HLObject:
+    """Returns an object if its file is being written.
+
+    Raises:
+        ReadOnlyError: the file is open for reading.
+    """
+    from hyperchunk.write.objects import WritableObject
+
+    if not isinstance(found, WritableObject):
+        raise refusal()
+    return found
 
 
 def identifier(found: HLObject, handle: Handle) -> GroupID | DatasetID | TypeID:

@@ -12,7 +12,7 @@ import numpy as np
 from hyperchunk import Dataset, _core, dtypes, values
 from hyperchunk.exceptions import InvalidError, UnsupportedError, also
 from hyperchunk.h5py import h5s, h5t
-from hyperchunk.h5py._objects import Location, LocationID, R, missing
+from hyperchunk.h5py._objects import Location, LocationID, R, missing, writable
 from hyperchunk.h5py._types import in_file, plain_memory
 from hyperchunk.h5py.h5s import SpaceID
 from hyperchunk.typing import Array, Dtype
@@ -54,8 +54,8 @@ class DatasetID(LocationID[Dataset]):
 
     @property
     def _written(self) -> WritableDataset:
-        """Hyperchunk's object, of a file that is being written."""
-        return cast("WritableDataset", self._hc)
+        """Hyperchunk's object, of a file that is being written; an error if the file is open for reading."""
+        return cast("WritableDataset", writable(self._hc))
 
     #: Settings for libhdf5's chunk cache that the program passed.
     _cache: tuple[int, int, float] | None = None

@@ -10,7 +10,7 @@ from hyperchunk import File
 from hyperchunk import is_hdf5 as _is_hdf5
 from hyperchunk.exceptions import UnsupportedError
 from hyperchunk.h5py import _files, h5g
-from hyperchunk.h5py._objects import Location, missing
+from hyperchunk.h5py._objects import Location, LocationID, missing, writable
 from hyperchunk.typing import AnyModeOptions, FileName
 
 if TYPE_CHECKING:
@@ -157,6 +157,7 @@ class FileID(h5g.GroupID):
     def start_swmr_write(self) -> None:
         """Begins to write in SWMR mode: readers see flushed data after they refresh."""
         self._handle.session.flush()
+        writable(self._native)
         cast("WritableFile", self._native).swmr_mode = True
 
 
@@ -216,6 +217,8 @@ def is_hdf5(name: str | bytes | os.PathLike[str]) -> bool:
 
 def flush(obj: Location | AttrID, scope: int = SCOPE_LOCAL) -> None:
     """Commits the file of an object."""
+    if isinstance(obj, LocationID) and obj._opened_by is None:
+        raise RuntimeError("Unable to synchronously flush file (not a named datatype)")
     obj._hc  # noqa: B018 - raises an error if the file is closed
     if obj._handle.session.writes:
         obj._handle.session.flush()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 from hyperchunk import Group
 from hyperchunk.exceptions import HyperchunkError, InvalidError, ObjectNotFoundError, also
 from hyperchunk.h5py import h5l
-from hyperchunk.h5py._objects import Location, LocationID, R, missing
+from hyperchunk.h5py._objects import Location, LocationID, R, missing, writable
 
 if TYPE_CHECKING:
     from hyperchunk.h5py import h5p
@@ -37,8 +37,8 @@ class GroupID(LocationID[Group]):
 
     @property
     def _written(self) -> WritableGroup:
-        """Hyperchunk's object, of a file that is being written."""
-        return cast("WritableGroup", self._hc)
+        """Hyperchunk's object, of a file that is being written; an error if the file is open for reading."""
+        return cast("WritableGroup", writable(self._hc))
 
     @property
     def links(self) -> h5l.LinkProxy:

@@ -42,7 +42,8 @@ def get_name(obj: object) -> bytes | None:
     """Returns the path of an object, or None if it has none."""
     if isinstance(obj, h5a.AttrID):
         return obj.name
-    if not isinstance(obj, LocationID) or not obj.valid:
+    if not isinstance(obj, LocationID) or obj._opened_by is None or not obj.valid:
+        # Datatypes in memory have no path.
         return None
     found = obj._hc
     if obj._handle.session.writes and not _is_at(found, found._name):

@@ -9,10 +9,10 @@ from hyperchunk import Dataset, Group
 from hyperchunk.exceptions import HyperchunkError, UnsupportedError, also
 from hyperchunk.h5py import _headers
 from hyperchunk.h5py._objects import Location, R, identifier, missing
+from hyperchunk.h5py.h5g import GroupID
 
 if TYPE_CHECKING:
     from hyperchunk.h5py.h5d import DatasetID
-    from hyperchunk.h5py.h5g import GroupID
     from hyperchunk.h5py.h5p import PropCopyID
     from hyperchunk.h5py.h5t import TypeID
 
@@ -88,7 +88,9 @@ def get_info(
     if obj_name != b".":
         loc = open(loc, obj_name)
     if name is None and index >= 0:
-        name = cast("GroupID", loc).links._name(None, index)
+        if not isinstance(loc, GroupID):
+            raise RuntimeError("Can't get info for object (no members: not a group)")
+        name = loc.links._name(None, index)
     return ObjInfo(loc if name is None or name == b"." else open(loc, name))
 
 

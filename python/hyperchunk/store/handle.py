@@ -135,7 +135,10 @@ class Store:
             checksum: Compute checksums while data are written.
             statistics: Compute statistics while data are written: minimum and maximum with their indices, sum, number
                 of NaN.
-            sync: ``"epoch"`` (data are on disk before a ticket is returned), ``"never"`` or ``"record"``.
+            sync: ``"epoch"`` (data are on disk before a ticket is returned), ``"never"`` (the system writes them to disk
+                when it likes: a power failure may lose committed data) or ``"record"`` (each write is on disk before it
+                returns: slow). With the first two, writes of less than 64 KiB wait in memory, up to 256 KiB or 1,024
+                writes; they are lost if the process is killed before :meth:`Writer.flush`.
             codec: ``"filters"``: whole chunks are filtered at once, on all processors, instead of when the store is
                 packed (``"raw"``): less is written, but plain HDF5 cannot read them before the packing.
             session: Name of the run that the writer belongs to.
@@ -195,7 +198,8 @@ class Store:
                 id wins, and a warning and :attr:`Epoch.conflicts` name them.
             data_only: Commit the raw data of logs that cannot be committed because of their contents. Without it,
                 these are set aside with a warning, and the others are committed.
-            salvage: Include killed writers, up to their last complete record.
+            salvage: Include killed writers, up to the last complete record in their logs. Small writes that still
+                waited in the writer's memory are lost. Without it, a warning names killed writers of this machine.
             flushed: Include active writers, up to their last flush.
             link: How plain HDF5 finds the data: by ``"absolute"`` names, ``"relative"`` ones
                 (``HDF5_EXTFILE_PREFIX='${ORIGIN}'``), or ``"none"``.
@@ -240,11 +244,19 @@ class Store:
             warnings.warn(reason, StoreWarning, stacklevel=2)
         if made is None:
             return None
-        number, writers, found, uncommitted, linked, unlinked, failed = made
+        number, writers, found, uncommitted, linked, unlinked, failed, stopped = made
         if failed and tickets is None:
             warnings.warn(
                 f"epoch {number} has no new data of {', '.join(failed)}, which could not write all of them; commit the "
                 "complete records with salvage=True",
+                StoreWarning,
+                stacklevel=2,
+            )
+        if stopped and tickets is None:
+            warnings.warn(
+                f"{self.path}: epoch {number} has no new data of {', '.join(stopped)}: expected closed writers, got "
+                "ended processes that had not closed theirs; commit what is in their logs with salvage=True",
+                StoreWarning,
                 stacklevel=2,
             )
         conflicts_found = [
@@ -553,6 +565,11 @@ def create(
     # If False, the definitions alone describe the file.
     more = bool(groups or attrs) or len(set(paths)) < len(paths) or any(path.count(b"/") > 1 for path in paths)
     for where, (name, dataset) in zip(paths, datasets.items(), strict=True):
+        if not isinstance(dataset, schema.Dataset):
+            raise TypeError(
+                f"cannot create {name}: expected a hyperchunk.store.Dataset, got {type(dataset).__name__}; use "
+                'hyperchunk.store.Dataset(shape, dtype), for instance Dataset((1000, 3), "f4")'
+            )
         description, _, shown, _ = structure._type(dataset.dtype, None)
         if not schema.is_diverted(description, dataset.shape):
             raise ValueError(

@@ -11,7 +11,7 @@ import itertools
 import math
 from collections.abc import Iterator
 from functools import cached_property, lru_cache
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.lib.recfunctions import repack_fields
@@ -22,8 +22,13 @@ from hyperchunk.dtypes import check_string_dtype
 from hyperchunk.exceptions import InvalidError, ObjectNotFoundError, UnsupportedError
 from hyperchunk.typing import Array, Dtype, Shape
 
+if TYPE_CHECKING:
+    from hyperchunk.zarr.attributes import Json
+
 #: Form of variable-length strings: text, or their bytes.
 Strings: TypeAlias = Literal["text", "bytes"]
+#: Codec, as numcodecs configures it.
+CodecConfig: TypeAlias = dict[str, str | int]
 
 #: Size in bytes up to which contiguous data are one chunk.
 _PIECE_BYTES = 16 << 20
@@ -105,7 +110,7 @@ class ZarrArray:
         self,
         source: Source,
         dimensions: tuple[str, ...],
-        attributes: dict[str, Any],
+        attributes: dict[str, Json],
         strings: Strings = "text",
         stored: bool = True,
     ) -> None:
@@ -126,7 +131,7 @@ class ZarrArray:
         self.why_decoded = "the caller asks for it" if not stored else self._why_decoded()
         found = None if self.why_decoded else _filters(self._first)
         #: Codecs of the bytes of a chunk, as numcodecs configures them, in the order of encoding.
-        self.filters: list[dict[str, Any]] = found or []
+        self.filters: list[CodecConfig] = found or []
         chunks = self._exact_chunks(outer) if self.why_decoded is None else None
         if chunks is None:
             self.why_decoded = self.why_decoded or "its data cannot be divided into equal chunks"
@@ -148,14 +153,15 @@ class ZarrArray:
         return tuple(math.ceil(length / chunk) for length, chunk in zip(self.shape, self.chunks, strict=True))
 
     @cached_property
-    def fill(self) -> Any:
+    def fill(self) -> np.generic | bytes | str:
         """Value of elements that were never written."""
         if self.strings is not None:
             value = self._first.fillvalue
             raw = value if isinstance(value, bytes) else b""
             return raw if self.strings == "bytes" else raw.decode("utf-8", "replace")
         fill = np.asarray(self._first.fillvalue)
-        return fill.flat[0] if fill.size else np.zeros((), self.dtype)[()]
+        found: np.generic = (fill if fill.size else np.zeros(1, self.dtype)).flat[0]
+        return found
 
     # --- Form ---
 
@@ -287,7 +293,7 @@ class ZarrArray:
         values = self.values(chunk_index)
         if self.strings is not None:
             return self._encoded_strings(values)
-        data: Any = values.tobytes()
+        data: bytes | Array = values.tobytes()
         if self.filters:
             import numcodecs
 
@@ -319,8 +325,8 @@ class ZarrArray:
 
         raw = [value if isinstance(value, bytes) else str(value or "").encode("utf-8") for value in values.flat]
         if self.strings == "bytes":
-            codec: Any = numcodecs.VLenBytes()
-            items: list[Any] = list(raw)
+            codec = numcodecs.VLenBytes()
+            items: list[bytes] | list[str] = raw
         else:
             codec = numcodecs.VLenUTF8()
             items = [self._text(item) for item in raw]
@@ -436,9 +442,9 @@ def _places(dataset: Dataset) -> int | dict[Shape, tuple[int, int, int]] | None:
     return found[0][1] + dataset._opened.need().base if found else None
 
 
-def _filters(dataset: Dataset) -> list[dict[str, Any]] | None:
+def _filters(dataset: Dataset) -> list[CodecConfig] | None:
     """Returns numcodecs' configurations of a dataset's filters; None if numcodecs cannot decode them."""
-    found: list[dict[str, Any]] = []
+    found: list[CodecConfig] = []
     size: int | None = math.prod(dataset.chunks or ()) * dataset.dtype.itemsize
     for number, _, parameters in dataset._data.filters:
         first = parameters[0] if parameters else None
@@ -465,7 +471,7 @@ def _filters(dataset: Dataset) -> list[dict[str, Any]] | None:
     return found
 
 
-def _decoders(filters: list[dict[str, Any]] | None) -> list[dict[str, Any]] | None:
+def _decoders(filters: list[CodecConfig] | None) -> list[CodecConfig] | None:
     """Returns configurations without the parameters that decoding does not need."""
     if filters is None:
         return None
@@ -489,7 +495,7 @@ def _element(dtype: Dtype, name: str) -> Dtype:
     return np.dtype(dtype.str)
 
 
-def _bytes(value: Any) -> bytes:
+def _bytes(value: object) -> bytes:
     return value if isinstance(value, bytes) else np.asarray(value).tobytes()
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import base64
 import struct
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
 import numpy as np
 
@@ -14,8 +14,11 @@ from hyperchunk.dtypes import Empty
 from hyperchunk.objects import HLObject
 from hyperchunk.typing import Dtype
 
+#: A value in JSON.
+Json: TypeAlias = "str | int | float | Mapping[str, Json] | Sequence[Json] | None"
 
-def attributes(found: HLObject) -> dict[str, Any]:
+
+def attributes(found: HLObject) -> dict[str, Json]:
     """Returns the attributes of an object that JSON can represent; warns about the others."""
     return {
         name: value
@@ -24,7 +27,7 @@ def attributes(found: HLObject) -> dict[str, Any]:
     }
 
 
-def without_odd_fill(told: dict[str, Any], found: HLObject, dtype: Dtype) -> dict[str, Any]:
+def without_odd_fill(told: dict[str, Json], found: HLObject, dtype: Dtype) -> dict[str, Json]:
     """Returns attributes without a ``_FillValue`` that is not a valid element of the dataset, with a warning.
 
     Args:
@@ -34,7 +37,7 @@ def without_odd_fill(told: dict[str, Any], found: HLObject, dtype: Dtype) -> dic
     """
     if "_FillValue" not in told:
         return told
-    raw: Any = found.attrs["_FillValue"]
+    raw = found.attrs["_FillValue"]
     try:
         if isinstance(raw, Empty) or np.size(raw) == 0:
             raise ValueError("it has no value")
@@ -49,19 +52,20 @@ def without_odd_fill(told: dict[str, Any], found: HLObject, dtype: Dtype) -> dic
     return told
 
 
-def _plain(value: Any, name: str, found: HLObject) -> Any:
+def _plain(value: object, name: str, found: HLObject) -> Json:
     if isinstance(value, str | list):
         texts = [value] if isinstance(value, str) else value
         if all(isinstance(text, str) for text in texts):
             clean = [text.encode("utf-8", "surrogateescape").decode("utf-8", "replace") for text in texts]
             return clean[0] if isinstance(value, str) else clean
     if isinstance(value, np.ndarray | np.generic) and value.dtype.kind in "biuf":
-        return value.tolist()
+        numbers: Json = value.tolist()
+        return numbers
     netcdf.left_out(f"the attribute {name!r} of {found.name}", f"JSON has no such values ({type(value).__name__})")
     return None
 
 
-def with_encoded_fill(attributes: Mapping[str, Any], raw: Any, dtype: Dtype) -> dict[str, Any]:
+def with_encoded_fill(attributes: Mapping[str, Json], raw: object, dtype: Dtype) -> dict[str, Json]:
     """Returns attributes with ``_FillValue`` as xarray encodes it for Zarr's version 3.
 
     Args:
@@ -88,4 +92,4 @@ def with_encoded_fill(attributes: Mapping[str, Any], raw: Any, dtype: Dtype) -> 
     return found
 
 
-__all__ = ["attributes", "with_encoded_fill", "without_odd_fill"]
+__all__ = ["Json", "attributes", "with_encoded_fill", "without_odd_fill"]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from hyperchunk import netcdf
 from hyperchunk.arrow.optional_imports import import_optional
@@ -20,10 +20,13 @@ from hyperchunk.zarr.arrays import ChunkLocation, Strings, ZarrArray
 from hyperchunk.zarr.tree import Tree
 from hyperchunk.zarr.versions import Version, check_settled, digest_versions, versions
 
+if TYPE_CHECKING:
+    import icechunk
+
+    from hyperchunk.zarr.metadata import Document
+
 #: An ``icechunk.Repository``.
-Repository: TypeAlias = Any
-#: Contents of ``zarr.json``.
-Document: TypeAlias = "dict[str, Any]"
+Repository: TypeAlias = "icechunk.Repository"
 #: Key of the metadata of a commit: :class:`_Before` as JSON.
 _KEY = "hyperchunk"
 #: Number of references that are passed to Icechunk together.
@@ -181,7 +184,13 @@ def _is_longer(before: Document, document: Document, axis: int | None) -> bool:
 
 
 def _put_chunks(
-    array: ZarrArray, path: str, store: Any, put: Any, names: list[str], found: list[Version], first: int
+    array: ZarrArray,
+    path: str,
+    store: icechunk.IcechunkStore,
+    put: Callable[[str, bytes], None],
+    names: list[str],
+    found: list[Version],
+    first: int,
 ) -> None:
     from icechunk import VirtualChunkSpec
 

@@ -9,7 +9,7 @@ import math
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 
@@ -20,9 +20,13 @@ from hyperchunk.exceptions import ExistsError
 from hyperchunk.file import is_url
 from hyperchunk.typing import PathLike
 from hyperchunk.zarr.arrays import ChunkLocation, Strings, ZarrArray
-from hyperchunk.zarr.metadata import array_v2, fill_v2
+from hyperchunk.zarr.metadata import Document, array_v2, fill_v2
 from hyperchunk.zarr.tree import Shown, Tree
 
+#: A chunk: its data in base 64, or the name of a file with an offset and a length.
+Stored: TypeAlias = str | list[str | int]
+#: A key of version 2 and its value.
+Entry: TypeAlias = tuple[str, Document | Stored]
 _PARQUET_SUFFIXES = (".parq", ".parquet")
 
 
@@ -52,7 +56,7 @@ def _check_replaced(target: Path) -> None:
         raise ExistsError(f"cannot write {target}: expected a folder of references, got something else; move it away")
 
 
-def _write_json(entries: Iterator[tuple[str, Any]], out: _core.OutputFile) -> None:
+def _write_json(entries: Iterator[Entry], out: _core.OutputFile) -> None:
     out.write(b'{"version": 1, "refs": {')
     for number, (key, value) in enumerate(entries):
         text = json.dumps(value) if isinstance(value, dict) else value
@@ -60,12 +64,12 @@ def _write_json(entries: Iterator[tuple[str, Any]], out: _core.OutputFile) -> No
     out.write(b"\n}}\n")
 
 
-def _write_parquet(entries: Iterator[tuple[str, Any]], folder: Path, records: int) -> None:
+def _write_parquet(entries: Iterator[Entry], folder: Path, records: int) -> None:
     """Writes fsspec's layout: ``.zmetadata``, and for each array files of `records` references, in C order."""
-    metadata: dict[str, dict[str, Any]] = {}
+    metadata: dict[str, Document] = {}
     arrays = itertools.groupby(entries, key=lambda entry: entry[0].rpartition("/")[0])
     for path, members in arrays:
-        rows: dict[int, Any] = {}
+        rows: dict[int, Stored] = {}
         for key, value in members:
             name = key.rpartition("/")[2]
             if isinstance(value, dict):
@@ -85,7 +89,7 @@ def _write_parquet(entries: Iterator[tuple[str, Any]], folder: Path, records: in
     (folder / ".zmetadata").write_text(text, encoding="utf-8")
 
 
-def _write_record(rows: list[Any], path: Path) -> None:
+def _write_record(rows: list[Stored | None], path: Path) -> None:
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -102,7 +106,7 @@ def _write_record(rows: list[Any], path: Path) -> None:
     parquet.write_table(pa.table(columns), path, compression="zstd")
 
 
-def _references(tree: Tree, names: list[str], inline: int) -> Iterator[tuple[str, Any]]:
+def _references(tree: Tree, names: list[str], inline: int) -> Iterator[Entry]:
     """Iterates over the keys of version 2 and their values: a dict for JSON, text for data in base 64, or the name of a
     file with an offset and a length.
     """
@@ -132,11 +136,11 @@ def _references(tree: Tree, names: list[str], inline: int) -> Iterator[tuple[str
         yield from entries
 
 
-def _of_array(array: ZarrArray, path: str, names: list[str], inline: int) -> tuple[list[tuple[str, Any]], int] | None:
+def _of_array(array: ZarrArray, path: str, names: list[str], inline: int) -> tuple[list[Entry], int] | None:
     """Returns the references of an array and the size of the data in them; None if that is more than `inline`."""
     if array.source.first.is_virtual:
         array.check_sources()
-    entries: list[tuple[str, Any]] = []
+    entries: list[Entry] = []
     used = 0
     told = array.source.first.attrs["_FillValue"] if "_FillValue" in array.attributes else None
     fill = None if told is None or array.strings else fill_v2(told, array.dtype)

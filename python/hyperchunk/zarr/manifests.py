@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -14,8 +14,12 @@ from hyperchunk.zarr.commits import to_url
 from hyperchunk.zarr.metadata import array_metadata
 from hyperchunk.zarr.tree import Tree
 
+if TYPE_CHECKING:
+    import xarray
+    from virtualizarr.manifests import ChunkManifest
+
 #: ``xarray.Dataset`` with ``ManifestArray`` of VirtualiZarr.
-VirtualDataset: TypeAlias = Any
+VirtualDataset: TypeAlias = "xarray.Dataset"
 
 
 def virtual_dataset(collection: Collection, group: str = "") -> VirtualDataset:
@@ -54,7 +58,7 @@ def virtual_dataset(collection: Collection, group: str = "") -> VirtualDataset:
     )
 
 
-def _manifest(array: ZarrArray, names: list[str]) -> Any:
+def _manifest(array: ZarrArray, names: list[str]) -> ChunkManifest | None:
     """Returns the locations of the chunks; None if one of them must be encoded."""
     from virtualizarr.manifests import ChunkManifest
 

@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import base64
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from hyperchunk.arrow.optional_imports import import_optional
 from hyperchunk.exceptions import UnsupportedError
 from hyperchunk.typing import Dtype
 from hyperchunk.zarr.arrays import ZarrArray
-from hyperchunk.zarr.attributes import with_encoded_fill
+from hyperchunk.zarr.attributes import Json, with_encoded_fill
+
+if TYPE_CHECKING:
+    from zarr.core.metadata.v3 import ArrayV3Metadata
+
+#: A document of metadata, as JSON has it.
+Document: TypeAlias = dict[str, Any]
+#: Name of a dtype in version 2: text, a list of the members of a compound, a member, or its shape.
+DtypeV2: TypeAlias = "str | int | list[DtypeV2]"
 
 
-def array_metadata(array: ZarrArray) -> Any:
+def array_metadata(array: ZarrArray) -> ArrayV3Metadata:
     """Returns the metadata of version 3, as zarr-python's ``ArrayV3Metadata``.
 
     Raises:
@@ -28,7 +37,7 @@ def array_metadata(array: ZarrArray) -> Any:
         # zarr-python warns about codecs and data types that the specification lacks.
         warnings.simplefilter("ignore")
         data_type = _data_type(array)
-        codecs: list[dict[str, Any]]
+        codecs: list[dict[str, Json]]
         match array.strings:
             case "text":
                 codecs = [{"name": "vlen-utf8"}]
@@ -53,7 +62,7 @@ def array_metadata(array: ZarrArray) -> Any:
         )
 
 
-def array_document(array: ZarrArray) -> dict[str, Any]:
+def array_document(array: ZarrArray) -> Document:
     """Returns the contents of ``zarr.json``, version 3.
 
     Raises:
@@ -61,7 +70,7 @@ def array_document(array: ZarrArray) -> dict[str, Any]:
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found: dict[str, Any] = array_metadata(array).to_dict()
+        found: Document = array_metadata(array).to_dict()
         return found
 
 
@@ -78,7 +87,7 @@ def _data_type(array: ZarrArray) -> Any:
         ) from error
 
 
-def array_v2(array: ZarrArray, fill: Any) -> dict[str, Any]:
+def array_v2(array: ZarrArray, fill: object) -> Document:
     """Returns the contents of ``.zarray``.
 
     Args:
@@ -100,11 +109,11 @@ def array_v2(array: ZarrArray, fill: Any) -> dict[str, Any]:
     }
 
 
-def dtype_v2(dtype: Dtype) -> Any:
+def dtype_v2(dtype: Dtype) -> DtypeV2:
     """Returns Zarr's name of a dtype, version 2: text, or a list of the members of a compound."""
     if dtype.names is None:
         return dtype.str
-    members = []
+    members: list[DtypeV2] = []
     for name in dtype.names:
         member = dtype[name]
         base, shape = member.subdtype or (member, ())
@@ -112,7 +121,7 @@ def dtype_v2(dtype: Dtype) -> Any:
     return members
 
 
-def fill_v2(value: Any, dtype: Dtype) -> Any:
+def fill_v2(value: npt.ArrayLike, dtype: Dtype) -> Json:
     """Returns a fill value in JSON's form, version 2."""
     scalar = np.asarray(value).astype(dtype).reshape(-1)[0]
     if dtype.kind == "f":
@@ -120,9 +129,12 @@ def fill_v2(value: Any, dtype: Dtype) -> Any:
         return (
             "NaN" if np.isnan(number) else ("Infinity" if number > 0 else "-Infinity") if np.isinf(number) else number
         )
+    if dtype.kind == "c":
+        return [fill_v2(part, part.dtype) for part in (scalar.real, scalar.imag)]
     if dtype.kind in "SV":
         return base64.standard_b64encode(np.asarray(scalar, dtype).tobytes()).decode()
-    return scalar.item()
+    found: Json = scalar.item()
+    return found
 
 
-__all__ = ["array_document", "array_metadata", "array_v2", "dtype_v2", "fill_v2"]
+__all__ = ["Document", "array_document", "array_metadata", "array_v2", "dtype_v2", "fill_v2"]

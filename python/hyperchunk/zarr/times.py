@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from hyperchunk.collection_dataset import CollectionDataset
 from hyperchunk.exceptions import InvalidError
 from hyperchunk.typing import Array
 from hyperchunk.zarr.arrays import FileDataset
+
+if TYPE_CHECKING:
+    from hyperchunk.xarray_collection import Units
 
 
 class JoinedTimes(FileDataset):
@@ -44,7 +47,7 @@ class Times:
 
     def __init__(self, collection: Collection) -> None:
         self._collection = collection
-        self._bounds: dict[str, Any] = {}
+        self._bounds: dict[str, Units] = {}
         if any(dataset.units for dataset in collection.values()):
             import_optional("xarray")
             from hyperchunk.xarray_collection import CollectionStore
@@ -70,7 +73,7 @@ class Times:
         dates = found[variable.name].values
         attrs = netcdf.attributes(dataset.first)
         units: Any = attrs.get("units")
-        calendar: Any = attrs.get("calendar")
+        calendar = attrs.get("calendar")
         if not dataset.units:
             units, calendar = self._bounds[dataset.name][-1]
         tries = itertools.product((dataset.dtype, np.dtype(np.float64)), _spellings(str(units)))

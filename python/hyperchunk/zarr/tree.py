@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from hyperchunk import netcdf
 from hyperchunk.collection import Collection
 from hyperchunk.exceptions import UnsupportedError
 from hyperchunk.file import File
 from hyperchunk.zarr.arrays import FileDataset, Source, Strings, ZarrArray
-from hyperchunk.zarr.attributes import attributes, without_odd_fill
+from hyperchunk.zarr.attributes import Json, attributes, without_odd_fill
 from hyperchunk.zarr.times import Times
 
 #: A file that is open for reading, or a collection.
@@ -40,7 +40,7 @@ class Tree:
         """Paths of the groups."""
         return list(self._groups)
 
-    def attributes(self, group: str) -> dict[str, Any]:
+    def attributes(self, group: str) -> dict[str, Json]:
         """Returns the attributes of a group."""
         return attributes(self._groups[group].hdf5)
 

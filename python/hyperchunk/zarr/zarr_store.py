@@ -8,7 +8,6 @@ import threading
 from collections.abc import AsyncIterator, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
-from typing import Any
 
 from zarr.abc.store import ByteRequest, OffsetByteRequest, RangeByteRequest, Store, SuffixByteRequest
 from zarr.core.buffer import Buffer, BufferPrototype
@@ -16,7 +15,7 @@ from zarr.core.buffer import Buffer, BufferPrototype
 from hyperchunk import netcdf
 from hyperchunk.exceptions import ReadError, UnsupportedError
 from hyperchunk.zarr.arrays import Strings, ZarrArray
-from hyperchunk.zarr.metadata import array_document
+from hyperchunk.zarr.metadata import Document, array_document
 from hyperchunk.zarr.tree import Shown, Tree
 
 #: Maximum number of chunks that are fetched at a time.
@@ -44,7 +43,7 @@ class HyperchunkStore(Store):
     def _threads(self) -> ThreadPoolExecutor:
         return ThreadPoolExecutor(_THREADS, thread_name_prefix="hyperchunk-zarr")
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[type[HyperchunkStore], tuple[Shown, Strings, bool]]:
         return type(self), (self._shown, self._strings, self._stored)
 
     def __eq__(self, other: object) -> bool:
@@ -71,7 +70,7 @@ class HyperchunkStore(Store):
                 }
             return self._documents_found
 
-    def _make_documents(self) -> dict[str, dict[str, Any]]:
+    def _make_documents(self) -> dict[str, Document]:
         found = documents(self._tree)
         for path in self._tree.groups:
             below = f"{path}/" if path else ""
@@ -146,7 +145,7 @@ class HyperchunkStore(Store):
         """Raises an error: the store is read-only."""
         raise UnsupportedError(f"cannot write {key}: the store is read-only; edit the HDF5 file with hyperchunk.open")
 
-    async def set_partial_values(self, key_start_values: Iterable[tuple[str, int, Any]]) -> None:
+    async def set_partial_values(self, key_start_values: Iterable[tuple[str, int, object]]) -> None:
         """Raises an error: the store is read-only."""
         raise UnsupportedError("cannot write: the store is read-only; edit the HDF5 file with hyperchunk.open")
 
@@ -189,11 +188,11 @@ class HyperchunkStore(Store):
             yield name
 
 
-def documents(tree: Tree) -> dict[str, dict[str, Any]]:
+def documents(tree: Tree) -> dict[str, Document]:
     """Returns the contents of ``zarr.json`` of all groups and arrays, by path. Warns about datasets that Zarr cannot
     represent.
     """
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, Document] = {}
     for path in tree.groups:
         found[path] = {"zarr_format": 3, "node_type": "group", "attributes": tree.attributes(path)}
     for path, array in tree.arrays():

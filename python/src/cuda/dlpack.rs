@@ -74,10 +74,10 @@ struct Plain {
 
 /// `DLManagedTensor`.
 #[repr(C)]
-struct Managed {
+struct ManagedTensor {
     tensor: Plain,
     owner: *mut c_void,
-    deleter: Option<unsafe extern "C" fn(*mut Managed)>,
+    deleter: Option<unsafe extern "C" fn(*mut ManagedTensor)>,
 }
 
 #[repr(C)]
@@ -160,7 +160,7 @@ pub(super) fn capsule(
         };
         (Box::into_raw(Box::new(managed)).cast(), VERSIONED, unused_versioned)
     } else {
-        let managed = Managed { tensor: plain, owner, deleter: Some(delete) };
+        let managed = ManagedTensor { tensor: plain, owner, deleter: Some(delete) };
         (Box::into_raw(Box::new(managed)).cast(), NAME, unused)
     };
     // SAFETY: the pointer is not null and the name is constant. The interpreter is attached.
@@ -178,7 +178,7 @@ pub(super) fn capsule(
 /// # Safety
 /// DLPack's contract: called once, with a tensor from [`capsule`], by any thread, with or without
 /// the GIL.
-unsafe extern "C" fn delete(managed: *mut Managed) {
+unsafe extern "C" fn delete(managed: *mut ManagedTensor) {
     if managed.is_null() {
         return;
     }

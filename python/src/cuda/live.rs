@@ -1,7 +1,7 @@
 //! Live datasets computed by kernels, with results kept on the GPU.
 
 use super::errors::Failure;
-use super::read::Wanted;
+use super::read::ReadRequest;
 use hyperchunk::StoredPiece;
 use hyperchunk_cuda::ingest::{BlockCopier, BlockPart, Report};
 use hyperchunk_cuda::{Context, DeviceMemory, ErrorKind};
@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// Computes into memory on a GPU, if the dataset's kernels can; otherwise the inner `Err` gives the
 /// reason.
 pub(super) fn computed_there(
-    wanted: &Wanted<'_>,
+    wanted: &ReadRequest<'_>,
     context: &Arc<Context>,
     memory: &DeviceMemory,
 ) -> Result<Result<Report, String>, Failure> {
@@ -45,7 +45,7 @@ pub(super) fn computed_there(
 
 /// Destination array of a live dataset.
 struct Array<'a> {
-    wanted: &'a Wanted<'a>,
+    wanted: &'a ReadRequest<'a>,
     context: &'a Arc<Context>,
     memory: &'a DeviceMemory,
     /// Memory that is lent to the worker, and the kernel that copies from it.

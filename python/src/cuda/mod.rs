@@ -129,11 +129,12 @@ pub(crate) fn read_to_device(
             shape.iter().try_fold(size, |bytes, extent| bytes.checked_mul(usize::try_from(*extent).ok()?));
         let bytes =
             bytes.ok_or_else(|| hyperchunk::Error::limit("the result is larger than the address space"))?;
-        let wanted = read::Wanted { dataset: &dataset.0, selection: &selection, conversion, element, bytes };
+        let wanted =
+            read::ReadRequest { dataset: &dataset.0, selection: &selection, conversion, element, bytes };
         read::read(&wanted, device)
     });
     match found {
-        Ok(read::Arrived { memory, report, host_fallback_reason }) => {
+        Ok(read::GpuArray { memory, report, host_fallback_reason }) => {
             Ok(DeviceArray { memory: Arc::new(memory), shape, element, report, host_fallback_reason })
         }
         Err(Failure::Read(error)) => Err(to_python(py, &error)),

@@ -21,7 +21,7 @@ use std::time::Instant;
 const SLAB: usize = 64 << 20;
 
 /// A read request: a dataset, a selection, and the conversion of its elements.
-pub(super) struct Wanted<'a> {
+pub(super) struct ReadRequest<'a> {
     pub(super) dataset: &'a Dataset,
     pub(super) selection: &'a Selection,
     pub(super) conversion: Option<&'a Conversion>,
@@ -32,7 +32,7 @@ pub(super) struct Wanted<'a> {
 }
 
 /// An array on a GPU, and the report of its transfer.
-pub(super) struct Arrived {
+pub(super) struct GpuArray {
     pub(super) memory: DeviceMemory,
     pub(super) report: Option<Report>,
     /// Reason why the elements passed through host memory, if they did.
@@ -41,11 +41,11 @@ pub(super) struct Arrived {
 
 /// Reads to memory on a GPU. The GPU decodes stored chunks if it can, results of kernels stay
 /// there, and everything else is decoded by the processor.
-pub(super) fn read(wanted: &Wanted<'_>, device: u32) -> Result<Arrived, Failure> {
+pub(super) fn read(wanted: &ReadRequest<'_>, device: u32) -> Result<GpuArray, Failure> {
     let context = Context::for_device(device)?;
     let name = || wanted.dataset.object().path().unwrap_or("(no name)").to_owned();
     let memory = DeviceMemory::alloc(&context, wanted.bytes).map_err(|error| error.within(name()))?;
-    let whole = |memory, report| Ok(Arrived { memory, report, host_fallback_reason: None });
+    let whole = |memory, report| Ok(GpuArray { memory, report, host_fallback_reason: None });
     if wanted.bytes == 0 {
         return whole(memory, None);
     }
@@ -59,12 +59,12 @@ pub(super) fn read(wanted: &Wanted<'_>, device: u32) -> Result<Arrived, Failure>
     let stream = Stream::new(&context)?;
     decoded_here(wanted, &stream, &memory)?;
     stream.synchronize()?;
-    Ok(Arrived { memory, report: None, host_fallback_reason: Some(why) })
+    Ok(GpuArray { memory, report: None, host_fallback_reason: Some(why) })
 }
 
 /// Copies the chunks as they are stored and decodes them on the GPU, if possible.
 fn decoded_there(
-    wanted: &Wanted<'_>,
+    wanted: &ReadRequest<'_>,
     context: &Context,
     memory: &DeviceMemory,
 ) -> Result<Option<Report>, Failure> {
@@ -184,7 +184,7 @@ impl StoredAs<'_> {
         groups
     }
 
-    fn fetch(&self, dataset: &Dataset, group: Range<usize>) -> Result<Fetched, hyperchunk::Error> {
+    fn fetch(&self, dataset: &Dataset, group: Range<usize>) -> Result<FetchedChunks, hyperchunk::Error> {
         let mut chunks = Vec::with_capacity(group.len());
         for number in group {
             let Some(range) = self.found.pieces.get(number).and_then(|piece| piece.range.as_ref()) else {
@@ -201,14 +201,14 @@ impl StoredAs<'_> {
         dataset.read_pieces(self.found, places.collect())?;
         let mut chunks: Vec<_> = chunks.into_iter().map(|(_, offset, bytes)| (offset, bytes)).collect();
         chunks.sort_by_key(|(offset, bytes)| (*offset, bytes.len()));
-        Ok(Fetched(chunks))
+        Ok(FetchedChunks(chunks))
     }
 }
 
 /// Fetched chunks with their file offsets, in order.
-struct Fetched(Vec<(u64, Vec<u8>)>);
+struct FetchedChunks(Vec<(u64, Vec<u8>)>);
 
-impl Fetched {
+impl FetchedChunks {
     /// Copies the bytes from `offset` on, which must be inside one chunk.
     fn read(&self, offset: u64, to: &mut [u8]) -> hyperchunk_cuda::Result<()> {
         let before = self.0.partition_point(|(start, _)| *start <= offset);
@@ -277,8 +277,8 @@ fn reversed(stored: &Datatype, wanted: Element) -> Option<usize> {
 }
 
 /// Reads and decodes on processors, part by part.
-fn decoded_here(wanted: &Wanted<'_>, stream: &Stream, memory: &DeviceMemory) -> Result<(), Failure> {
-    let Wanted { dataset, selection, conversion, .. } = *wanted;
+fn decoded_here(wanted: &ReadRequest<'_>, stream: &Stream, memory: &DeviceMemory) -> Result<(), Failure> {
+    let ReadRequest { dataset, selection, conversion, .. } = *wanted;
     let stored = usize::try_from(dataset.datatype().size).unwrap_or(usize::MAX).max(1);
     let size = conversion.map_or(stored, |conversion| conversion.to);
     let slab = (SLAB / size.max(1)).max(1).saturating_mul(stored) as u64;

@@ -24,7 +24,7 @@ pub(crate) struct Network {
 
 /// State shared by all connections.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct ProxyState {
     /// Address of the upstream server, if there is one.
     pub(crate) upstream: Option<String>,
     /// Folder of the objects as files.
@@ -39,7 +39,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Shared {
+impl ProxyState {
     pub(crate) fn new(upstream: Option<String>, folder: Option<PathBuf>) -> Self {
         let stall = Duration::from_secs(30);
         let network = Network { latency: Duration::ZERO, bandwidth: 0.0, stall, retry_after: 0 };

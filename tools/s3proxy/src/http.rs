@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 use std::io::{self, BufRead, Read};
 
 /// Maximum size of a head and of a chunked body, in bytes.
-const HEAD_LIMIT: u64 = 64 << 10;
-const CHUNKED_LIMIT: usize = 64 << 20;
+const MAX_HEAD_BYTES: u64 = 64 << 10;
+const MAX_CHUNKED_BYTES: usize = 64 << 20;
 
 /// First line and headers of a request or a response.
 #[derive(Debug, Clone)]
@@ -22,7 +22,7 @@ fn bad(message: &str) -> io::Error {
 /// Reads one line without its end; `None` at the end of the stream.
 fn read_line(from: &mut impl BufRead) -> io::Result<Option<String>> {
     let mut line = String::new();
-    if from.take(HEAD_LIMIT).read_line(&mut line)? == 0 {
+    if from.take(MAX_HEAD_BYTES).read_line(&mut line)? == 0 {
         return Ok(None);
     }
     let kept = line.strip_suffix('\n').ok_or_else(|| bad("a line of a head is cut short"))?;
@@ -102,7 +102,7 @@ pub(crate) fn read_chunked(from: &mut impl BufRead) -> io::Result<Vec<u8>> {
         let size = u64::from_str_radix(size, 16).map_err(|_| bad("not the size of a chunk"))?;
         let before = body.len();
         from.take(size).read_to_end(&mut body)?;
-        if (body.len() - before) as u64 != size || body.len() > CHUNKED_LIMIT {
+        if (body.len() - before) as u64 != size || body.len() > MAX_CHUNKED_BYTES {
             return Err(bad("a chunked body is cut short or too long"));
         }
         while !read_line(from)?.ok_or_else(|| bad("a chunked body is cut short"))?.is_empty() {}

@@ -23,7 +23,7 @@ mod http;
 mod relay;
 mod stats;
 
-use control::Shared;
+use control::ProxyState;
 use std::io::Read;
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
@@ -66,7 +66,7 @@ fn arguments(mut words: impl Iterator<Item = String>) -> Result<Arguments, Strin
 #[expect(clippy::print_stdout, reason = "whoever started it needs the address")]
 fn run() -> Result<(), String> {
     let arguments = arguments(std::env::args().skip(1))?;
-    let shared = Arc::new(Shared::new(arguments.upstream, arguments.folder));
+    let shared = Arc::new(ProxyState::new(arguments.upstream, arguments.folder));
     shared.set(&arguments.settings)?;
     let listener = TcpListener::bind(&arguments.listen).map_err(|e| format!("{}: {e}", arguments.listen))?;
     println!("{}", listener.local_addr().map_err(|e| e.to_string())?);

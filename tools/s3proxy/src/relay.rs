@@ -1,6 +1,6 @@
 //! One client's connection: requests are passed on, delayed, counted, or made to fail.
 
-use crate::control::{Network, Shared};
+use crate::control::{Network, ProxyState};
 use crate::fault::Fault;
 use crate::files;
 use crate::http::{Head, read_chunked};
@@ -11,8 +11,8 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 /// Bytes copied at a time, without and with a bandwidth limit.
-const PIECE: usize = 256 << 10;
-const PACED_PIECE: usize = 128 << 10;
+const PIECE_BYTES: usize = 256 << 10;
+const PACED_PIECE_BYTES: usize = 128 << 10;
 
 /// A response whose body is still to be read.
 pub(crate) struct Answer<'a> {
@@ -42,7 +42,7 @@ impl Answer<'_> {
 /// not cost the server a new connection.
 struct Upstream<'a> {
     address: &'a str,
-    shared: &'a Shared,
+    shared: &'a ProxyState,
     open: Option<BufReader<TcpStream>>,
 }
 
@@ -99,7 +99,7 @@ impl Upstream<'_> {
 type GoesOn = bool;
 
 /// Serves a client until it, or a fault, ends the connection.
-pub(crate) fn serve(client: TcpStream, shared: &Shared) {
+pub(crate) fn serve(client: TcpStream, shared: &ProxyState) {
     let Ok(reading) = client.try_clone() else { return };
     let _ = client.set_nodelay(true);
     let mut reader = BufReader::new(reading);
@@ -132,11 +132,11 @@ fn exchange(
     reader: &mut BufReader<TcpStream>,
     writer: &mut TcpStream,
     upstream: &mut Upstream<'_>,
-    shared: &Shared,
+    shared: &ProxyState,
     mut request: Head,
 ) -> io::Result<GoesOn> {
     let start = shared.stats().started();
-    let mut counting = Counting { shared, entry: Some(entry(&request, start)) };
+    let mut counter = RequestCounter { shared, entry: Some(entry(&request, start)) };
     let network = shared.network();
     if request.get("expect").is_some() {
         request.remove("Expect");
@@ -147,18 +147,18 @@ fn exchange(
     std::thread::sleep(network.latency);
 
     let fault = shared.next_fault(request.word(0) == "GET");
-    counting.fault(fault);
+    counter.fault(fault);
     match fault {
         Some(Fault::ResetHead) => {
-            counting.end();
+            counter.end();
             return reset(writer);
         }
         Some(Fault::StallHead) => {
-            counting.end();
+            counter.end();
             return stall(writer, network.stall);
         }
         Some(Fault::Garbage) => {
-            counting.end();
+            counter.end();
             writer.write_all(b"\x89HDF\r\n\x1a\n, not HTTP\r\n\r\n")?;
             return Ok(false);
         }
@@ -186,13 +186,13 @@ fn exchange(
     if request.word(0) == "HEAD" {
         answer.length = 0;
     }
-    counting.status(&answer);
+    counter.status(&answer);
     let altered = fault.is_some_and(|fault| alter(fault, &mut answer.head));
     let half = answer.length / 2;
     match fault {
         Some(Fault::ResetBody | Fault::CloseBody | Fault::StallBody) => {
             answer.length = half;
-            send(writer, answer, &network, altered, || counting.end_after(half))?;
+            send(writer, answer, &network, altered, || counter.end_after(half))?;
             upstream.open = None;
             match fault {
                 Some(Fault::ResetBody) => reset(writer),
@@ -201,19 +201,19 @@ fn exchange(
             }
         }
         Some(Fault::Trickle) => {
-            counting.end();
+            counter.end();
             trickle(writer, answer, network.stall)
         }
         Some(Fault::Short) => {
             answer.head.set("Content-Length", half.to_string());
             answer.length = half;
-            send(writer, answer, &network, altered, || counting.end_after(half))?;
+            send(writer, answer, &network, altered, || counter.end_after(half))?;
             upstream.open = None;
             Ok(!closes)
         }
         _ => {
             let length = answer.length;
-            send(writer, answer, &network, altered, || counting.end_after(length))?;
+            send(writer, answer, &network, altered, || counter.end_after(length))?;
             Ok(!closes)
         }
     }
@@ -227,12 +227,12 @@ fn entry(request: &Head, start: u128) -> Entry {
 
 /// Counts a request once, whatever happens to it. It ends just before its last byte is sent, so
 /// that a client with the whole response finds it counted.
-struct Counting<'a> {
-    shared: &'a Shared,
+struct RequestCounter<'a> {
+    shared: &'a ProxyState,
     entry: Option<Entry>,
 }
 
-impl Counting<'_> {
+impl RequestCounter<'_> {
     fn fault(&mut self, fault: Option<Fault>) {
         if let (Some(entry), Some(fault)) = (&mut self.entry, fault) {
             entry.fault = fault.name();
@@ -259,7 +259,7 @@ impl Counting<'_> {
     }
 }
 
-impl Drop for Counting<'_> {
+impl Drop for RequestCounter<'_> {
     fn drop(&mut self) {
         self.end();
     }
@@ -328,7 +328,7 @@ fn send(
         last();
         return to.write_all(&head);
     }
-    let piece = if network.bandwidth > 0.0 { PACED_PIECE } else { PIECE };
+    let piece = if network.bandwidth > 0.0 { PACED_PIECE_BYTES } else { PIECE_BYTES };
     let mut buffer = vec![0; usize::try_from(left).unwrap_or(piece).min(piece)];
     let (started, mut sent) = (Instant::now(), 0_u64);
     while left > 0 {

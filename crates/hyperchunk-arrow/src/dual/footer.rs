@@ -81,7 +81,7 @@ struct Draft {
 }
 
 /// Number of digits of numbers that are filled in later.
-const DIGITS: usize = 20;
+const DIGIT_COUNT: usize = 20;
 /// Returns the bytes after the checksum of a group's header: offsets to the key and the value, and both texts.
 fn encode_pair(key: &str, value: &str) -> Vec<u8> {
     let mut flat = FlatBuffer { bytes: vec![0; 12] };
@@ -124,11 +124,11 @@ impl Draft {
             (metadata::DUAL.to_owned(), metadata::VERSION.to_owned()),
             (metadata::GROUP.to_owned(), state.group.1.clone()),
             (metadata::GENERATION.to_owned(), state.generation.to_string()),
-            (metadata::END.to_owned(), "0".repeat(DIGITS)),
+            (metadata::END.to_owned(), "0".repeat(DIGIT_COUNT)),
         ];
         let at = front.pairs(&pairs)?;
         // The last written text, without its terminating zero.
-        let end = front.bytes.len() - 1 - DIGITS;
+        let end = front.bytes.len() - 1 - DIGIT_COUNT;
         front.set_offset(pairs_offset, at)?;
         let (schema, offsets) = front.table(&[Slot::Offset(1), Slot::Offset(2)]);
         front.set_offset(schema_offset, schema)?;
@@ -258,8 +258,8 @@ impl SecondFormat for Footer {
         let columns = draft.descriptions.iter().map(|description| description.behind.clone()).collect();
         tie(&draft.columns, columns, &mut front)?;
         tie(&draft.above, draft.bytes_after_groups().collect(), &mut front)?;
-        let end = format!("{:0width$}", places.end, width = DIGITS);
-        if let Some(place) = front.bytes.get_mut(draft.end..).and_then(|rest| rest.get_mut(..DIGITS)) {
+        let end = format!("{:0width$}", places.end, width = DIGIT_COUNT);
+        if let Some(place) = front.bytes.get_mut(draft.end..).and_then(|rest| rest.get_mut(..DIGIT_COUNT)) {
             place.copy_from_slice(end.as_bytes());
         }
         let length = places.end.wrapping_sub(places.front + 10);

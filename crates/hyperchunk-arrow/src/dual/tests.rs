@@ -76,7 +76,7 @@ fn as_stream(bytes: &[u8]) -> Option<i32> {
 
 /// An operation on a file.
 #[derive(Debug, Clone)]
-enum Done {
+enum Operation {
     Wrote(u64, Vec<u8>),
     Cut(u64),
     Published(u64),
@@ -84,11 +84,11 @@ enum Done {
 
 /// A sink that records operations.
 #[derive(Debug, Default)]
-struct Log(MemorySink, Mutex<Vec<Done>>);
+struct Log(MemorySink, Mutex<Vec<Operation>>);
 
 impl Sink for Log {
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
-        self.1.lock().unwrap().push(Done::Wrote(offset, bytes.to_vec()));
+        self.1.lock().unwrap().push(Operation::Wrote(offset, bytes.to_vec()));
         self.0.write_at(offset, bytes)
     }
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
@@ -98,11 +98,11 @@ impl Sink for Log {
         Ok(())
     }
     fn cut(&self, size: u64) -> Result<()> {
-        self.1.lock().unwrap().push(Done::Cut(size));
+        self.1.lock().unwrap().push(Operation::Cut(size));
         self.0.cut(size)
     }
     fn publish(&self, size: u64) -> Result<()> {
-        self.1.lock().unwrap().push(Done::Published(size));
+        self.1.lock().unwrap().push(Operation::Published(size));
         self.0.publish(size)
     }
 }
@@ -141,13 +141,13 @@ fn check(group: &str, row_group: Option<u64>, growable: bool, appends: &[i32]) {
     let done = log.1.lock().unwrap().clone();
     for (step, done) in done.iter().enumerate() {
         match done {
-            Done::Wrote(offset, part) => {
+            Operation::Wrote(offset, part) => {
                 let end = *offset as usize + part.len();
                 bytes.resize(bytes.len().max(end), 0);
                 bytes[*offset as usize..end].copy_from_slice(part);
             }
-            Done::Cut(size) => bytes.truncate(*size as usize),
-            Done::Published(size) => {
+            Operation::Cut(size) => bytes.truncate(*size as usize),
+            Operation::Published(size) => {
                 bytes.resize(bytes.len().max(*size as usize), 0);
                 published = true;
             }

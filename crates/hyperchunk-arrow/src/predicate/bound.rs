@@ -175,11 +175,11 @@ fn float<T: Copy>(
 #[expect(clippy::float_cmp, reason = "whether there is a fraction")]
 pub(crate) fn compare_real_to_integer(real: f64, whole: i128) -> Ordering {
     /// 2^127.
-    const END: f64 = 170_141_183_460_469_231_731_687_303_715_884_105_728.0;
-    if real >= END {
+    const TWO_POW_127: f64 = 170_141_183_460_469_231_731_687_303_715_884_105_728.0;
+    if real >= TWO_POW_127 {
         return Ordering::Greater;
     }
-    if real < -END {
+    if real < -TWO_POW_127 {
         return Ordering::Less;
     }
     let floor = real.floor();

@@ -124,9 +124,9 @@ fn digests(path: &Path) -> Vec<String> {
     let file = open(path);
     let mut found = Vec::new();
     file.walk(&file.root().unwrap(), b"/", &mut |visit| {
-        use hyperchunk::walk::{Found, Next};
+        use hyperchunk::walk::{Next, VisitedItem};
         let path = String::from_utf8_lossy(visit.path).into_owned();
-        if let Found::Object(object) = visit.found {
+        if let VisitedItem::Object(object) = visit.found {
             for attribute in object.attributes().unwrap() {
                 let digest = digest::attribute(&file, &attribute).unwrap().digest;
                 let digest = if attribute.datatype.has_reference() { "reference".into() } else { digest };

@@ -13,7 +13,7 @@ use crate::{Error, ErrorKind, Result};
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, RecordBatchReader};
 use arrow_buffer::Buffer;
 use arrow_schema::{ArrowError, SchemaRef};
-use hyperchunk::live::{Spent, spent, within_read};
+use hyperchunk::live::{ComputeTime, spent, within_read};
 use hyperchunk::model::Dataspace;
 use hyperchunk::select::{Axis, Selection};
 use hyperchunk::{Read, read_many};
@@ -46,7 +46,7 @@ pub struct Batches {
     rest: Option<RecordBatch>,
     failed: bool,
     /// Computing time of live datasets, of all batches together.
-    account: Arc<Spent>,
+    account: Arc<ComputeTime>,
 }
 
 /// Rows that are computed at once, and the place of the first in each mapped dataset.
@@ -220,7 +220,7 @@ impl Batches {
     }
 
     /// Returns the account of live datasets' computing time.
-    pub(super) fn account(&self) -> Arc<Spent> {
+    pub(super) fn account(&self) -> Arc<ComputeTime> {
         Arc::clone(&self.account)
     }
 

@@ -6,7 +6,7 @@ use crate::{Error, Result};
 use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
 use arrow_schema::SchemaRef;
 use arrow_select::filter::{FilterBuilder, prep_null_mask_filter};
-use hyperchunk::live::{Spent, within_read};
+use hyperchunk::live::{ComputeTime, within_read};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -32,7 +32,7 @@ pub struct ScanPart {
     schema: SchemaRef,
     order: Arc<[(bool, usize)]>,
     bytes_scanned: Arc<AtomicU64>,
-    account: Arc<Spent>,
+    account: Arc<ComputeTime>,
 }
 
 impl Table {

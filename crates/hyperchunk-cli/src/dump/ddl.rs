@@ -8,7 +8,7 @@ use hyperchunk::model::{
     StringPadding,
 };
 use hyperchunk::slabs::Steps;
-use hyperchunk::walk::{Found, Next, Visit};
+use hyperchunk::walk::{Next, Visit, VisitedItem};
 use hyperchunk::{Dataset, Error, Object};
 use std::fmt::Write as _;
 
@@ -28,7 +28,7 @@ pub(super) fn print(request: &DumpRequest<'_>) -> Result<usize, Error> {
         let name = if is_root { visit.path } else { last_name(visit.path) };
         let name = describe::name(name);
         match &visit.found {
-            Found::Object(object) => {
+            VisitedItem::Object(object) => {
                 let mut text = String::new();
                 let result = match object.kind() {
                     ObjectKind::Group => {
@@ -49,11 +49,13 @@ pub(super) fn print(request: &DumpRequest<'_>) -> Result<usize, Error> {
                     crate::print_message(&error);
                 }
             }
-            Found::Again(first) => {
+            VisitedItem::Again(first) => {
                 crate::print_text(&format!("{indent}HARDLINK \"{name}\" \"{}\"\n", describe::name(first)));
             }
-            Found::Link => crate::print_text(&link(&name, &indent, visit.link.map(|link| &link.target))),
-            Found::Broken(error) => {
+            VisitedItem::Link => {
+                crate::print_text(&link(&name, &indent, visit.link.map(|link| &link.target)))
+            }
+            VisitedItem::Broken(error) => {
                 failures += 1;
                 crate::print_message(error);
             }

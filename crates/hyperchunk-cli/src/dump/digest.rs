@@ -4,7 +4,7 @@ use super::DumpRequest;
 use crate::json::Text;
 use hyperchunk::digest::{self, Digest};
 use hyperchunk::model::ObjectKind;
-use hyperchunk::walk::{Found, Next, Visit};
+use hyperchunk::walk::{Next, Visit, VisitedItem};
 use hyperchunk::{Error, Object};
 use std::fmt::Write as _;
 
@@ -16,8 +16,8 @@ pub(super) fn print(request: &DumpRequest<'_>, max_bytes: u64) -> Result<usize, 
     request.file.walk(request.object, request.path, &mut |visit: Visit<'_>| {
         let mut line = String::new();
         match &visit.found {
-            Found::Object(object) => line = entry(object, max_bytes, &mut failures),
-            Found::Broken(error) => {
+            VisitedItem::Object(object) => line = entry(object, max_bytes, &mut failures),
+            VisitedItem::Broken(error) => {
                 failures += 1;
                 // If the links of a group cannot be read, the group has an entry already.
                 if visit.link.is_some() {
@@ -26,7 +26,7 @@ pub(super) fn print(request: &DumpRequest<'_>, max_bytes: u64) -> Result<usize, 
                     crate::print_message(error);
                 }
             }
-            Found::Again(_) | Found::Link => {}
+            VisitedItem::Again(_) | VisitedItem::Link => {}
         }
         if !line.is_empty() {
             crate::print_text(&format!("{separator}{}: {line}", Text(visit.path)));

@@ -5,7 +5,7 @@ use super::{DumpRequest, Values};
 use crate::describe;
 use crate::json::Text;
 use hyperchunk::model::{Attribute, Dataspace, LinkTarget, ObjectKind};
-use hyperchunk::walk::{Found, Next, Visit};
+use hyperchunk::walk::{Next, Visit, VisitedItem};
 use hyperchunk::{Dataset, Error, Object};
 use std::fmt::Write as _;
 
@@ -16,17 +16,19 @@ pub(crate) fn print(request: &DumpRequest<'_>) -> Result<usize, Error> {
     crate::print_text(&format!("{{\"file\": {}, \"objects\": {{", Text(request.target.as_bytes())));
     request.file.walk(request.object, request.path, &mut |visit: Visit<'_>| {
         let entry = match &visit.found {
-            Found::Object(object) => entry(object, request),
-            Found::Again(first) => Ok(format!("{{\"kind\": \"hard link\", \"target\": {}}}", Text(first))),
-            Found::Link => Ok(link(visit.link.map(|link| &link.target))),
-            Found::Broken(error) => Err(error.clone()),
+            VisitedItem::Object(object) => entry(object, request),
+            VisitedItem::Again(first) => {
+                Ok(format!("{{\"kind\": \"hard link\", \"target\": {}}}", Text(first)))
+            }
+            VisitedItem::Link => Ok(link(visit.link.map(|link| &link.target))),
+            VisitedItem::Broken(error) => Err(error.clone()),
         };
         let entry = entry.unwrap_or_else(|error| {
             failures += 1;
             format!("{{\"error\": {}}}", Text(error.to_string().as_bytes()))
         });
         // A group whose links cannot be read has an entry already; a second key would hide that.
-        let key = if matches!(visit.found, Found::Broken(_)) && visit.link.is_none() {
+        let key = if matches!(visit.found, VisitedItem::Broken(_)) && visit.link.is_none() {
             [visit.path, b" (links)"].concat()
         } else {
             visit.path.to_vec()
@@ -78,7 +80,7 @@ fn entry(object: &Object, request: &DumpRequest<'_>) -> Result<String, Error> {
                 let part = request.part.as_deref();
                 let counts = part.map(|axes| axes.iter().map(|axis| axis.count).collect::<Vec<_>>());
                 let mut nested =
-                    Nested::new(dataset.dataspace(), counts.as_deref().unwrap_or(dataset.dims()));
+                    NestedListWriter::new(dataset.dataspace(), counts.as_deref().unwrap_or(dataset.dims()));
                 text.push_str(", \"value\": ");
                 super::each_slab(&dataset, Style::Json, (max_bytes, part), &mut |elements| {
                     elements.iter().for_each(|element| nested.add(element, &mut text));
@@ -116,7 +118,7 @@ pub(crate) fn attribute_value(
     attribute: &Attribute,
     text: &mut String,
 ) -> Result<(), Error> {
-    let mut nested = Nested::new(&attribute.dataspace, attribute.dataspace.dims());
+    let mut nested = NestedListWriter::new(&attribute.dataspace, attribute.dataspace.dims());
     let elements =
         Printer::new(object.file(), &attribute.datatype, Style::Json)?.elements(&attribute.data)?;
     elements.iter().for_each(|element| nested.add(element, text));
@@ -154,13 +156,13 @@ fn shape(space: &Dataspace, dims: &[u64]) -> String {
 }
 
 /// Writer of elements in row-major order as nested lists.
-struct Nested {
+struct NestedListWriter {
     dims: Vec<u64>,
     null: bool,
     next: u64,
 }
 
-impl Nested {
+impl NestedListWriter {
     fn new(space: &Dataspace, dims: &[u64]) -> Self {
         Self { dims: dims.to_vec(), null: *space == Dataspace::Null, next: 0 }
     }
@@ -199,7 +201,7 @@ mod tests {
     #[test]
     fn nested_lists() {
         let check = |dims: &[u64], expected: &str| {
-            let mut nested = Nested { dims: dims.to_vec(), null: false, next: 0 };
+            let mut nested = NestedListWriter { dims: dims.to_vec(), null: false, next: 0 };
             let mut text = String::new();
             (0..dims.iter().product::<u64>()).for_each(|n| nested.add(&n.to_string(), &mut text));
             nested.close(&mut text);

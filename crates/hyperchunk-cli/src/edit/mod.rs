@@ -7,14 +7,14 @@ mod value;
 
 use clap::Args;
 use hyperchunk::encode::LibVersion;
-use hyperchunk::write::{CreateOptions, Existing, Writer};
+use hyperchunk::write::{CreateOptions, ExistingLink, Writer};
 use std::path::PathBuf;
 
 type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
 /// Returns what happens to a name that exists.
-fn existing(overwrite: bool) -> Existing {
-    if overwrite { Existing::Replace } else { Existing::Refuse }
+fn existing(overwrite: bool) -> ExistingLink {
+    if overwrite { ExistingLink::Replace } else { ExistingLink::Refuse }
 }
 
 /// Returns the path of a local file, which may be a `file://` URL.

@@ -6,7 +6,7 @@ use crate::progress::bytes;
 use crate::source::SourceOptions;
 use clap::Args;
 use hyperchunk::model::ObjectKind;
-use hyperchunk::walk::{Found, Next};
+use hyperchunk::walk::{Next, VisitedItem};
 use hyperchunk::{File, OpenOptions};
 use hyperchunk_arrow::flight::Signals;
 use hyperchunk_store::WriterId;
@@ -198,7 +198,7 @@ fn dataset(file: &std::path::Path, name: &str) -> Result<Vec<u8>, Box<dyn std::e
 
 fn walk(file: &File, each: &mut dyn FnMut(&[u8])) -> hyperchunk::Result<()> {
     file.walk(&file.root()?, b"/", &mut |visit| {
-        if let Found::Object(object) = visit.found
+        if let VisitedItem::Object(object) = visit.found
             && object.kind() == ObjectKind::Dataset
         {
             each(visit.path);

@@ -25,7 +25,7 @@ pub(crate) enum Command {
     Zones(query::Zones),
     /// Print matching values as writers flush them, before they are committed.
     Follow(follow::Follow),
-    /// Commit the data of killed writers, too, up to their last complete write.
+    /// Commit the data of killed writers, too, as far as their logs have them.
     Recover(change::Recover),
     /// Compare all written data with their checksums.
     Verify(show::Verify),

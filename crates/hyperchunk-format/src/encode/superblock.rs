@@ -5,7 +5,7 @@ use crate::checksum::lookup3;
 use crate::{Error, Result};
 
 /// Size of a superblock in bytes.
-pub const SIZE: u64 = 48;
+pub const SUPERBLOCK_BYTES: u64 = 48;
 
 const SIGNATURE: &[u8; 8] = b"\x89HDF\r\n\x1a\n";
 
@@ -22,7 +22,7 @@ pub fn encode(version: u8, root: u64, end: u64, extension: Option<u64>, base: u6
         return Err(Error::unsupported(format!("a superblock of version {version} cannot be written")));
     }
     for (what, address) in [("root group", Some(root)), ("superblock extension", extension)] {
-        if let Some(address) = address.filter(|address| !(SIZE..end).contains(address)) {
+        if let Some(address) = address.filter(|address| !(SUPERBLOCK_BYTES..end).contains(address)) {
             let message = format!("the {what} at {address:#x} is outside a file of {end} bytes");
             return Err(Error::invalid(message).within("superblock"));
         }
@@ -64,7 +64,7 @@ mod tests {
     fn what_is_written_is_read() {
         for (version, extension) in [(2, None), (3, None), (3, Some(500))] {
             let mut file = encode(version, 48, 1000, extension, 0).unwrap();
-            assert_eq!(file.len() as u64, SIZE);
+            assert_eq!(file.len() as u64, SUPERBLOCK_BYTES);
             file.resize(1000, 0);
             // The extension is parsed, too.
             file[500..516].copy_from_slice(b"OHDR\x02\0\x04\0\0\0\0\0\0\0\0\0");

@@ -47,13 +47,18 @@ pub fn entries(image: Image<'_>, superblock: &Superblock) -> Result<Vec<(u64, Ve
 }
 
 fn entry(image: Image<'_>, cursor: &mut Cursor<'_>, end: u64) -> Result<(u64, Vec<u8>)> {
-    const TYPES: u8 = 30;
-    const RINGS: u8 = 6;
-    const OLDEST: u8 = 100;
+    const TYPE_COUNT: u8 = 30;
+    const RING_COUNT: u8 = 6;
+    const MAX_AGE: u8 = 100;
     let (class, flags, ring, age) = (cursor.u8()?, cursor.u8()?, cursor.u8()?, cursor.u8()?);
     let (children, dirty, parents) = (cursor.u16()?, cursor.u16()?, cursor.u16()?);
     let is_parent = flags & 0x04 != 0;
-    if class >= TYPES || ring >= RINGS || age > OLDEST || is_parent != (children > 0) || dirty > children {
+    if class >= TYPE_COUNT
+        || ring >= RING_COUNT
+        || age > MAX_AGE
+        || is_parent != (children > 0)
+        || dirty > children
+    {
         return Err(cursor.error(format!("an invalid entry of type {class}, ring {ring}, age {age}")));
     }
     cursor.skip(4)?;

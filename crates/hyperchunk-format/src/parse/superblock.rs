@@ -302,11 +302,11 @@ fn end(cursor: &Cursor<'_>, base: Option<u64>, end: Option<u64>) -> Result<u64> 
 /// Checks the driver information block of versions 0 and 1. Ignores one past the end of the file.
 fn driver_information(image: Image<'_>, address: u64) -> Result<()> {
     const STRUCTURE: &str = "driver information block";
-    const LENGTH: u64 = 16;
-    if image.left(address) < LENGTH {
+    const HEADER_BYTES: u64 = 16;
+    if image.left(address) < HEADER_BYTES {
         return Ok(());
     }
-    let bytes = image.read(STRUCTURE, address, LENGTH)?;
+    let bytes = image.read(STRUCTURE, address, HEADER_BYTES)?;
     let mut cursor = image.cursor(&bytes, STRUCTURE, address);
     cursor.version(0..=0)?;
     cursor.skip(7)?;

@@ -207,14 +207,14 @@ fn read_block(
     }
     // The memory space has the rank of the selection: HDF5 is far slower otherwise.
     let memory = library.space(shape)?;
-    const SET: i32 = 0;
+    const SELECT_SET: i32 = 0;
     let ones: Vec<u64> = vec![1; shape.len()];
     // SAFETY: all lists have the rank of the space; the buffer has room for the block, in the given type.
     let done = unsafe {
         (shape.is_empty()
             || (library.f.space_select)(
                 space.id,
-                SET,
+                SELECT_SET,
                 offset.as_ptr(),
                 ones.as_ptr(),
                 shape.as_ptr(),

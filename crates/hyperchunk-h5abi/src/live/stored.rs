@@ -15,8 +15,8 @@ use hyperchunk_udf::stored::{DecodeSupport, Filter, StoredBlock, StoredChunk};
 /// Maximum number of client data words of a filter; the filters that workers can decode have a few.
 const MAX_WORDS: usize = 16;
 /// `H5T_ORDER_LE`, `H5T_ORDER_BE`.
-const LITTLE: i32 = 0;
-const BIG: i32 = 1;
+const LITTLE_ENDIAN: i32 = 0;
+const BIG_ENDIAN: i32 = 1;
 
 /// The storage form of a dataset's chunks, if a worker can decode them.
 pub(super) struct StorageForm {
@@ -83,14 +83,15 @@ fn reversed(library: &'static Library, dataset: &Handle) -> Result<Option<u32>> 
     if equal {
         return Ok(Some(1));
     }
-    if !matches!(class, CLASS_INTEGER | CLASS_FLOAT) || !matches!(size, 2 | 4 | 8) || order != BIG {
+    if !matches!(class, CLASS_INTEGER | CLASS_FLOAT) || !matches!(size, 2 | 4 | 8) || order != BIG_ENDIAN {
         return Ok(None);
     }
     // SAFETY: an open type; the copy is ours.
     let turned = library.wrap_type(unsafe { (library.f.type_copy)(stored.id) }, "its datatype")?;
     // SAFETY: open types.
     let same = unsafe {
-        (library.f.type_set_order)(turned.id, LITTLE) >= 0 && (library.f.type_equal)(native.id, turned.id) > 0
+        (library.f.type_set_order)(turned.id, LITTLE_ENDIAN) >= 0
+            && (library.f.type_equal)(native.id, turned.id) > 0
     };
     Ok(u32::try_from(size).ok().filter(|_| same))
 }

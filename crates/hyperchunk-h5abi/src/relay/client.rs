@@ -71,7 +71,7 @@ impl fmt::Display for Failure {
 /// One version of a file over a network.
 #[derive(Debug)]
 pub(crate) struct Relay {
-    shared: Arc<Shared>,
+    shared: Arc<SharedRelay>,
     url: String,
     pub(crate) size: u64,
     /// Identifies the version of the file; empty if unknown.
@@ -82,7 +82,7 @@ pub(crate) struct Relay {
 /// The relay that has a file open, and the file's number there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct FileLocation {
-    /// The serial number of the relay within its [`Shared`].
+    /// The serial number of the relay within its [`SharedRelay`].
     relay: u64,
     /// The file's number in that relay.
     file: u64,
@@ -91,7 +91,7 @@ struct FileLocation {
 /// State shared by all files that a program reads with one command and one environment, which may contain
 /// credentials.
 #[derive(Debug)]
-struct Shared {
+struct SharedRelay {
     command: PathBuf,
     environment: u64,
     state: Mutex<State>,
@@ -104,10 +104,10 @@ struct State {
     relays: u64,
 }
 
-static ALL: Mutex<Vec<Weak<Shared>>> = Mutex::new(Vec::new());
+static ALL: Mutex<Vec<Weak<SharedRelay>>> = Mutex::new(Vec::new());
 /// Keeps the relay alive for a program that opens one file after another. Without open files, the relay ends
 /// by itself after a while.
-static LAST: Mutex<Option<Arc<Shared>>> = Mutex::new(None);
+static LAST: Mutex<Option<Arc<SharedRelay>>> = Mutex::new(None);
 
 /// A running relay.
 #[derive(Debug)]
@@ -287,7 +287,7 @@ fn disconnected(error: &io::Error) -> Failure {
     Failure::new(format!("the relay does not answer: {}", timeout_message(error, REPLY_TIMEOUT)))
 }
 
-impl Shared {
+impl SharedRelay {
     /// Returns the shared state for a command in the current environment.
     fn for_command(command: &Path) -> Arc<Self> {
         let shared = Self::find_or_create(command);
@@ -348,7 +348,7 @@ impl Shared {
 impl Relay {
     /// Opens a URL.
     pub(crate) fn open(command: &Path, url: &str) -> Result<Self, Failure> {
-        let shared = Shared::for_command(command);
+        let shared = SharedRelay::for_command(command);
         let (place, size, identity) = shared.with(|link, relay| {
             let opened = link.open(url)?;
             Ok(opened.map(|(file, size, identity)| (FileLocation { relay, file }, size, identity)))

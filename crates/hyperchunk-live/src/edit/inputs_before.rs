@@ -4,7 +4,7 @@
 use crate::copies;
 use hyperchunk::model::{Name, ObjectKind};
 use hyperchunk::pack::LiveInput;
-use hyperchunk::walk::{Found, Next, Visit};
+use hyperchunk::walk::{Next, Visit, VisitedItem};
 use hyperchunk::write::{NodeId, Target, Writer};
 
 /// Maximum number of links that are followed to find live datasets. In a larger file that would take longer than
@@ -71,7 +71,7 @@ fn search(writer: &Writer) -> hyperchunk::Result<Option<Vec<Before>>> {
         if links > MAX_LINKS {
             return Ok(Next::Stop);
         }
-        let Found::Object(object) = &visit.found else { return Ok(Next::Enter) };
+        let VisitedItem::Object(object) = &visit.found else { return Ok(Next::Enter) };
         if object.kind() != ObjectKind::Dataset {
             return Ok(Next::Enter);
         }

@@ -4,7 +4,7 @@ use super::open::open;
 use super::{absolute, dimensions, fail, lookup};
 use crate::{plan, to_udf_error};
 use hyperchunk::model::ObjectKind;
-use hyperchunk::walk::{Found, Next, Visit};
+use hyperchunk::walk::{Next, Visit, VisitedItem};
 use hyperchunk::{File, Object};
 use hyperchunk_udf::error::{Error, ErrorKind, Result};
 use hyperchunk_udf::keys::PublicKey;
@@ -93,7 +93,7 @@ pub(super) fn names(file: &File) -> Result<Vec<String>> {
     let walked = file.walk(&root, b"/", &mut |visit: Visit<'_>| {
         if visit.link.is_some() {
             names.push(String::from_utf8_lossy(visit.path).trim_start_matches('/').to_owned());
-        } else if let Found::Broken(error) = visit.found {
+        } else if let VisitedItem::Broken(error) = visit.found {
             return Err(error);
         }
         Ok(Next::Enter)

@@ -10,7 +10,7 @@ use crate::to_udf_error;
 use hyperchunk::model::{
     CharacterSet, Class, Dataspace, Datatype, FillTime, Filter, ObjectKind, StringPadding,
 };
-use hyperchunk::write::{DatasetOptions, DatasetWriter, Existing, NewLayout, NewLink, NodeId, Writer};
+use hyperchunk::write::{DatasetOptions, DatasetWriter, ExistingLink, NewLayout, NewLink, NodeId, Writer};
 use hyperchunk_udf::chunking::chunk_numbers;
 use hyperchunk_udf::error::{Error, ErrorKind, Result};
 use hyperchunk_udf::record::{ATTRIBUTE, FILTER_ID, Record, UNLIMITED};
@@ -67,7 +67,7 @@ pub(super) fn store(
             }
             dimensions::forget(opened, old)?;
         }
-        file.make_room(&place, Existing::Replace).map_err(engine)?;
+        file.make_room(&place, ExistingLink::Replace).map_err(engine)?;
         file.link(place.group, place.name.as_bytes(), NewLink::Hard(dataset.id())).map_err(engine)?;
     }
     Ok(AttachedDataset { record, json, chunks })

@@ -287,7 +287,7 @@ fn allow_list(runtime: Runtime, phase: Phase, access: Access) -> Result<Table, B
         table.when(libc::SYS_ioctl, &[above(0, CONTROL_SOCKET)])?;
         // Wake-ups of its threads, through its own descriptors.
         table.when(libc::SYS_write, &[above(0, CONTROL_SOCKET)])?;
-        table.when(libc::SYS_clone, &[all_bits(0, THREAD), no_bits(0, NEW_NAMESPACES)])?;
+        table.when(libc::SYS_clone, &[all_bits(0, THREAD_FLAGS), no_bits(0, NEW_NAMESPACES)])?;
         table.when(libc::SYS_prctl, &[equals(0, libc::PR_SET_NAME)])?;
         for command in [libc::F_SETFD, libc::F_GETFL, libc::F_SETFL, libc::F_DUPFD_CLOEXEC] {
             table.when(libc::SYS_fcntl, &[equals(1, command)])?;
@@ -304,9 +304,12 @@ fn allow_list(runtime: Runtime, phase: Phase, access: Access) -> Result<Table, B
         }
     }
     for (call, flags) in [(libc::SYS_recvmsg, 2), (libc::SYS_recvfrom, 3), (libc::SYS_sendmsg, 2)] {
-        table.when(call, &[equals(0, CONTROL_SOCKET), no_bits(flags, !MESSAGES)])?;
+        table.when(call, &[equals(0, CONTROL_SOCKET), no_bits(flags, !ALLOWED_MESSAGE_FLAGS)])?;
     }
-    table.when(libc::SYS_sendto, &[equals(0, CONTROL_SOCKET), no_bits(3, !MESSAGES), is_null(4)])?;
+    table.when(
+        libc::SYS_sendto,
+        &[equals(0, CONTROL_SOCKET), no_bits(3, !ALLOWED_MESSAGE_FLAGS), is_null(4)],
+    )?;
     if access.connect {
         connections(&mut table, access)?;
     }
@@ -341,7 +344,7 @@ fn allow_list(runtime: Runtime, phase: Phase, access: Access) -> Result<Table, B
         table.when(libc::SYS_openat, &conditions)?;
     }
     if access.threads {
-        table.when(libc::SYS_clone, &[all_bits(0, THREAD), no_bits(0, NEW_NAMESPACES)])?;
+        table.when(libc::SYS_clone, &[all_bits(0, THREAD_FLAGS), no_bits(0, NEW_NAMESPACES)])?;
         table.when(libc::SYS_prctl, &[equals(0, libc::PR_SET_NAME)])?;
     }
     let makes_code = runtime == (Runtime::Lua { jit: true }) || (runtime == Runtime::Python && access.jit);
@@ -376,8 +379,8 @@ fn connections(table: &mut Table, access: Access) -> Result<(), BackendError> {
     if !access.write {
         table.when(libc::SYS_write, &[mine()])?;
     }
-    table.when(libc::SYS_recvfrom, &[mine(), no_bits(3, !MESSAGES)])?;
-    table.when(libc::SYS_sendto, &[mine(), no_bits(3, !MESSAGES), is_null(4)])?;
+    table.when(libc::SYS_recvfrom, &[mine(), no_bits(3, !ALLOWED_MESSAGE_FLAGS)])?;
+    table.when(libc::SYS_sendto, &[mine(), no_bits(3, !ALLOWED_MESSAGE_FLAGS), is_null(4)])?;
     table.when(libc::SYS_shutdown, &[mine()])?;
     table.when(libc::SYS_ioctl, &[mine(), equals(1, NON_BLOCKING)])?;
     // Options that Python's `ssl` queries before it takes a socket, and that network libraries set on their
@@ -392,7 +395,7 @@ fn connections(table: &mut Table, access: Access) -> Result<(), BackendError> {
 }
 
 /// Allowed message flags: neither out of band nor zero-copy.
-const MESSAGES: c_int = libc::MSG_NOSIGNAL
+const ALLOWED_MESSAGE_FLAGS: c_int = libc::MSG_NOSIGNAL
     | libc::MSG_DONTWAIT
     | libc::MSG_CMSG_CLOEXEC
     | libc::MSG_TRUNC
@@ -412,7 +415,7 @@ const TUNING: &[c_long] =
     &[libc::SYS_get_mempolicy, libc::SYS_mbind, libc::SYS_sched_setaffinity, libc::SYS_set_mempolicy];
 
 /// Flags that make a new task a thread instead of a process.
-const THREAD: c_int = libc::CLONE_VM | libc::CLONE_SIGHAND | libc::CLONE_THREAD;
+const THREAD_FLAGS: c_int = libc::CLONE_VM | libc::CLONE_SIGHAND | libc::CLONE_THREAD;
 
 /// Set-user-id, set-group-id and sticky.
 const SPECIAL_MODES: c_int = 0o7000;

@@ -12,7 +12,7 @@ mod layers;
 use std::ptr;
 
 use attacks::{ExpectedResult, NO_CONTROL, attacks};
-use harness::{Outcome, PEER, SURVIVED_EXIT_CODE, Shared, call, policy, run, step, worker_start};
+use harness::{Outcome, PEER, SURVIVED_EXIT_CODE, SharedPage, call, policy, run, step, worker_start};
 
 use super::{
     CONTROL_SOCKET, DENIED_EXIT_CODE, Policy, Rights, Runtime, StopReason, end_loading, restrict,
@@ -57,11 +57,11 @@ fn scenario() {
 }
 
 /// Applies the complete sandbox of a function.
-fn lock(shared: &Shared, runtime: Runtime) {
+fn lock(shared: &SharedPage, runtime: Runtime) {
     lock_with(shared, runtime, Rights::default());
 }
 
-fn lock_with(shared: &Shared, runtime: Runtime, rights: Rights) {
+fn lock_with(shared: &SharedPage, runtime: Runtime, rights: Rights) {
     worker_start(shared);
     lock_keeping(runtime, rights);
 }
@@ -171,7 +171,7 @@ fn attacks_work_without_the_sandbox() {
 }
 
 /// Makes the calls that an honest function needs.
-fn honest_calls(shared: &Shared) {
+fn honest_calls(shared: &SharedPage) {
     let mut heap = vec![1_u8; 32 << 20];
     heap.resize(64 << 20, 2);
     drop(heap);

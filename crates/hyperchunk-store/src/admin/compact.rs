@@ -114,7 +114,8 @@ pub fn compact(path: &Path, options: &CompactOptions) -> Result<Option<CompactRe
     };
     let writer = LogWriter::create(&path, &writing).map_err(named)?;
     let written = write(&path, &base, &writer, options.memory).and_then(|()| writer.close().map(drop));
-    let made = written.map_err(Failed::from).and_then(|()| publish(&path, &base, &writer, options));
+    let made =
+        written.map_err(CompactionFailure::from).and_then(|()| publish(&path, &base, &writer, options));
     if made.as_ref().is_err_and(|failed| !failed.may_be_published) {
         // Report the first error, not one of the clean-up.
         for file in writer.fragments().into_iter().chain([writer.log().to_owned()]) {
@@ -126,19 +127,19 @@ pub fn compact(path: &Path, options: &CompactOptions) -> Result<Option<CompactRe
 
 /// A compaction that failed.
 #[derive(Debug)]
-struct Failed {
+struct CompactionFailure {
     error: Error,
     /// True if an epoch that needs the new log exists, or may exist.
     may_be_published: bool,
 }
 
-impl From<Error> for Failed {
+impl From<Error> for CompactionFailure {
     fn from(error: Error) -> Self {
         Self { error, may_be_published: false }
     }
 }
 
-impl Failed {
+impl CompactionFailure {
     fn after_publishing(error: Error) -> Self {
         Self { error, may_be_published: true }
     }
@@ -239,7 +240,7 @@ fn publish(
     base: &Manifest,
     writer: &LogWriter,
     options: &CompactOptions,
-) -> std::result::Result<CompactReport, Failed> {
+) -> std::result::Result<CompactReport, CompactionFailure> {
     let log = Log::open(writer.log(), None, 0)?;
     for _ in 0..MAX_ATTEMPTS {
         let (newest, number) = commit::newest(path.into())?;
@@ -255,7 +256,10 @@ fn publish(
         // Without its log, the epoch would be unreadable.
         writer.check_files()?;
         // A manifest whose writing failed may be complete nevertheless.
-        if !manifest.publish(path, options.sync != Sync::Never).map_err(Failed::after_publishing)? {
+        if !manifest
+            .publish(path, options.sync != Sync::Never)
+            .map_err(CompactionFailure::after_publishing)?
+        {
             continue;
         }
         writer.check_files().map_err(|error| {
@@ -267,7 +271,7 @@ fn publish(
                 place.display(),
                 newest.number
             );
-            Failed::after_publishing(error.with_message(message))
+            CompactionFailure::after_publishing(error.with_message(message))
         })?;
         let count = |manifest: &Manifest| -> u64 {
             let parts = manifest.datasets.iter().flat_map(|stored| &stored.parts);
@@ -278,7 +282,7 @@ fn publish(
         let replaced = gone.collect();
         let manifest = Arc::new(manifest);
         let shown = commit::publish_skeleton(path.into(), &manifest, options.sync);
-        shown.map_err(Failed::after_publishing)?;
+        shown.map_err(CompactionFailure::after_publishing)?;
         return Ok(CompactReport { manifest, writer: writer.id(), pieces, replaced, links });
     }
     Err(Error::new(

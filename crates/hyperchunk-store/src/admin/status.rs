@@ -5,7 +5,7 @@ use crate::commit::external_links::{LinkReport, dataset_bytes};
 use crate::format::manifest::manifest_name;
 use crate::format::stamp;
 use crate::location::site::{Site, log_name};
-use crate::read::scan_log::{Ending, Log};
+use crate::read::scan_log::{Log, LogEnd};
 use crate::writer::process;
 use crate::{
     BegunUpload, Bucket, Conflict, DatasetId, LogHeader, LogPart, Manifest, Marker, Statistics, StoreId,
@@ -77,7 +77,7 @@ pub struct LogState {
     /// Its header; `None` if its writer was stopped before it wrote one.
     pub header: Option<LogHeader>,
     /// State of its end.
-    pub ending: Ending,
+    pub ending: LogEnd,
     /// True if the newest epoch ignores it: a later writer truncated the file, or a compaction
     /// replaced it.
     pub hidden: bool,
@@ -154,7 +154,7 @@ impl Status {
         let mut logs = logs.into_iter().collect::<Result<Vec<_>>>()?;
         // Add the reason to logs that a commit would set aside.
         let waits =
-            |log: &LogState| log.ending == Ending::Finished && log.damage.is_none() && log.waiting() > 0;
+            |log: &LogState| log.ending == LogEnd::Finished && log.damage.is_none() && log.waiting() > 0;
         let is_foreign = match &newest {
             Some(newest) => matches!(commit::skeleton_state(site, newest)?, commit::SkeletonState::Foreign),
             None => false,
@@ -270,12 +270,12 @@ impl LogState {
             (_, None) => "torn",
             _ if self.hidden => "hidden",
             (_, Some(header)) if header.failed && !self.salvaged => "failed",
-            (Ending::Finished, _) if self.committed >= self.size => "committed",
-            (Ending::Finished, _) => "finished",
+            (LogEnd::Finished, _) if self.committed >= self.size => "committed",
+            (LogEnd::Finished, _) => "finished",
             _ if self.salvaged || self.runs == Some(false) && self.committed >= self.size => "committed",
             _ if self.runs == Some(false) => "stopped",
-            (Ending::Flushed, _) => "flushed",
-            (Ending::Unfinished, _) => "writing",
+            (LogEnd::Flushed, _) => "flushed",
+            (LogEnd::Unfinished, _) => "writing",
         }
     }
 
@@ -328,7 +328,7 @@ fn log(site: Site<'_>, writer: WriterId, newest: Option<&Manifest>) -> Result<Lo
     let mut state = LogState {
         writer,
         header: None,
-        ending: Ending::Unfinished,
+        ending: LogEnd::Unfinished,
         hidden: newest.is_some_and(|newest| newest.hidden.contains(&writer)),
         salvaged: known.is_some_and(|known| known.salvaged),
         size: site.operations().size(&log_name(writer)).unwrap_or(0),

@@ -2,7 +2,7 @@
 
 use crate::commit::writers;
 use crate::location::site::{LogName, Site};
-use crate::{Ending, Log, Manifest, WriterId};
+use crate::{Log, LogEnd, Manifest, WriterId};
 use hyperchunk::{ErrorKind, Result};
 use std::collections::HashSet;
 
@@ -39,7 +39,7 @@ pub fn verify<'a>(site: impl Into<Site<'a>>) -> Result<VerifyReport> {
         let name = LogName::from((site, writer));
         let committed = newest.as_ref().and_then(|newest| newest.log(&writer)).map_or(0, |log| log.length);
         let opened = match Log::open(name, None, 0) {
-            Ok(log) if log.ending == Ending::Unfinished => Log::salvage(name, 0),
+            Ok(log) if log.ending == LogEnd::Unfinished => Log::salvage(name, 0),
             opened => opened,
         };
         match opened.and_then(|log| log.verify().map(|bytes| (log, bytes))) {

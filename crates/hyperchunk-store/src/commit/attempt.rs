@@ -14,7 +14,7 @@ use crate::format::id::hash;
 use crate::format::manifest::StoredDataset;
 use crate::format::stamp::Stamp;
 use crate::location::site::Site;
-use crate::read::scan_log::{Ending, Log};
+use crate::read::scan_log::{Log, LogEnd};
 use crate::{
     Conflict, DatasetId, DatasetWrites, Definition, Extent, Hyperslab, LogPart, Manifest, Marker, NAMELESS,
     PackedPieces, Page, PageKind, Part, StoreId, Ticket, WriterId,
@@ -76,7 +76,7 @@ impl<'a> Attempt<'a> {
         let ticket_of = |waiting: &PendingLog| {
             let writer = waiting.header.writer;
             // A writer that finished in the meantime is committed as a whole.
-            let ended = || ended.get(&writer).filter(|_| waiting.ending != Ending::Finished);
+            let ended = || ended.get(&writer).filter(|_| waiting.ending != LogEnd::Finished);
             tickets.get(&writer).or_else(ended).copied()
         };
         let there: HashSet<WriterId> = left.iter().map(|log| log.header.writer).collect();
@@ -95,9 +95,9 @@ impl<'a> Attempt<'a> {
         let wanted = |waiting: &PendingLog| {
             let ticket = tickets.get(&waiting.header.writer);
             let done = match waiting.ending {
-                Ending::Finished => true,
-                Ending::Flushed => options.flushed || options.salvage,
-                Ending::Unfinished => options.salvage,
+                LogEnd::Finished => true,
+                LogEnd::Flushed => options.flushed || options.salvage,
+                LogEnd::Unfinished => options.salvage,
             };
             let of_session = options.session.is_none_or(|session| session == waiting.header.session);
             let done = (done && of_session) || ended.contains_key(&waiting.header.writer);

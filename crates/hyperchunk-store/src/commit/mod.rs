@@ -25,7 +25,7 @@ use crate::format::commit_report::Report;
 use crate::format::manifest::manifest_name;
 use crate::format::stamp;
 use crate::location::site::Site;
-use crate::read::scan_log::{Ending, Log};
+use crate::read::scan_log::{Log, LogEnd};
 use attempt::{Attempt, Round};
 use hyperchunk::index::IndexOption;
 use hyperchunk::io::Locking;
@@ -154,11 +154,19 @@ pub struct PendingLog {
     /// Header of the log.
     pub header: LogHeader,
     /// State of the end of the log.
-    pub ending: Ending,
+    pub ending: LogEnd,
     /// Its size in bytes.
     pub size: u64,
     /// Number of bytes that are committed.
     pub committed: u64,
+}
+
+impl PendingLog {
+    /// Returns whether its writer's process is known to have ended, without closing the log.
+    #[must_use]
+    pub fn has_stopped(&self) -> bool {
+        crate::writer::process::is_stopped(&self.header)
+    }
 }
 
 /// Returns the writers that have logs in the folder of a store, in order.
@@ -225,7 +233,7 @@ pub fn are_done<'a>(site: impl Into<Site<'a>>, session: Session, writer_count: u
     for writer in ours {
         left -= 1;
         let (waiting, _) = waiting_among(site, vec![writer], manifest.as_deref())?;
-        let is_done = |log: &PendingLog| log.header.session == session && log.ending == Ending::Finished;
+        let is_done = |log: &PendingLog| log.header.session == session && log.ending == LogEnd::Finished;
         done += waiting.iter().filter(|log| is_done(log)).count();
         if done >= needed || done + left < needed {
             break;
@@ -271,7 +279,7 @@ fn waiting_among(
         }
         // The log of a writer that had a write error counts as unfinished, even if it ends with a
         // trailer.
-        let ending = if header.failed { Ending::Unfinished } else { ending };
+        let ending = if header.failed { LogEnd::Unfinished } else { ending };
         let committed = known.map_or(0, |log| log.length);
         all.push(PendingLog { header, ending, size, committed });
     }
@@ -375,7 +383,7 @@ fn flushed_tickets(site: Site<'_>, options: &CommitOptions) -> Result<Vec<Ticket
     let mut at_work = waiting(site, Manifest::newest(site)?.as_deref())?;
     let of_session = |waiting: &PendingLog| options.session.is_none_or(|it| it == waiting.header.session);
     at_work.retain(|waiting| {
-        waiting.ending == Ending::Unfinished && !waiting.header.failed && of_session(waiting)
+        waiting.ending == LogEnd::Unfinished && !waiting.header.failed && of_session(waiting)
     });
     last_flushes(site, &at_work)
 }

@@ -1,7 +1,7 @@
 //! Content of a log that is not committed yet, as a commit needs it.
 
 use crate::location::site::{LogName, Site};
-use crate::read::scan_log::{Ending, Log};
+use crate::read::scan_log::{Log, LogEnd};
 use crate::{DatasetId, DatasetWrites, Definition, LogHeader, LogPart, Ticket, WriterId};
 use hyperchunk::{Error, Result};
 use std::collections::{HashMap, HashSet};
@@ -46,15 +46,15 @@ pub(super) fn open(
     site: Site<'_>,
     writer: WriterId,
     ticket: Option<&Ticket>,
-    ending: Ending,
+    ending: LogEnd,
     known: Option<LogPart>,
 ) -> Result<Option<NewLog>> {
     let name = LogName::from((site, writer));
     let log = match (ticket, ending) {
-        (None, Ending::Unfinished) => Log::salvage(name, known.map_or(0, |known| known.length))?,
+        (None, LogEnd::Unfinished) => Log::salvage(name, known.map_or(0, |known| known.length))?,
         _ => Log::open(name, ticket, known.map_or(0, |known| known.trailer))?,
     };
-    let finished = log.ending == Ending::Finished;
+    let finished = log.ending == LogEnd::Finished;
     if known.is_some_and(|known| known.length >= log.length && known.finished == finished) {
         return Ok(None);
     }
@@ -78,7 +78,7 @@ pub(super) fn read_new_log(name: LogName<'_>, log: Log, known: Option<LogPart>) 
         None => None,
     };
     Ok(NewLog {
-        finished: log.ending == Ending::Finished,
+        finished: log.ending == LogEnd::Finished,
         salvaged: log.salvaged,
         length: log.length,
         trailer: log.trailer,

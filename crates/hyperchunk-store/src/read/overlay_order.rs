@@ -7,7 +7,7 @@ use super::rtree::{RTree, holds, meet};
 use crate::format::piece::PieceForm;
 
 /// Wave number of pieces that another piece hides completely.
-const HIDDEN: u32 = u32::MAX;
+const HIDDEN_WAVE: u32 = u32::MAX;
 /// Maximum depth of splitting pieces into groups.
 const MAX_CUTS: usize = 16;
 /// Budget of comparisons per piece; after it, the remaining pieces are copied one after another.
@@ -23,7 +23,7 @@ pub(crate) fn waves(hits: &Hits) -> Vec<Vec<u32>> {
     let mut all: Vec<u32> = (0..hits.found.len() as u32).collect();
     waves.cut(&mut all, 0, 0, MAX_CUTS);
     let mut lists: Vec<Vec<u32>> = Vec::new();
-    for (place, wave) in waves.of.iter().enumerate().filter(|(_, wave)| **wave != HIDDEN) {
+    for (place, wave) in waves.of.iter().enumerate().filter(|(_, wave)| **wave != HIDDEN_WAVE) {
         let wave = *wave as usize;
         if lists.len() <= wave {
             lists.resize_with(wave + 1, Vec::new);
@@ -96,14 +96,14 @@ impl OverlayOrder<'_> {
                 if over || left == 0 { Err(over) } else { Ok(()) }
             });
             if hidden == Err(true) {
-                self.of[*member as usize] = HIDDEN;
+                self.of[*member as usize] = HIDDEN_WAVE;
             }
         }
         let mut last = 0;
         let mut left = (members.len() as u64).saturating_mul(MAX_COMPARISONS).saturating_add(1 << 20);
         for member in members
             .iter()
-            .filter(|member| self.of[**member as usize] != HIDDEN)
+            .filter(|member| self.of[**member as usize] != HIDDEN_WAVE)
             .copied()
             .collect::<Vec<u32>>()
         {
@@ -112,7 +112,7 @@ impl OverlayOrder<'_> {
             let done = tree.each(own, &mut |other| {
                 left = left.saturating_sub(1);
                 let below = self.of[other as usize];
-                if other < member && below != HIDDEN && meet(self.boxes[other as usize], own) {
+                if other < member && below != HIDDEN_WAVE && meet(self.boxes[other as usize], own) {
                     wave = wave.max(below + 1);
                 }
                 if left == 0 { Err(()) } else { Ok(()) }

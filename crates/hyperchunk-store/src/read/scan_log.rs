@@ -29,7 +29,7 @@ const MAX_INDEX_BYTES: u64 = 1 << 32;
 
 /// State of the end of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ending {
+pub enum LogEnd {
     /// The writer is finished.
     Finished,
     /// The writer flushed everything and may continue.
@@ -45,7 +45,7 @@ pub struct Log {
     /// Its header.
     pub header: LogHeader,
     /// State of its end.
-    pub ending: Ending,
+    pub ending: LogEnd,
     /// All datasets that the writer defined, by number.
     pub defined: Vec<DatasetEntry>,
     /// Writes after the position from which the log was read, by number of the dataset.
@@ -138,14 +138,14 @@ impl Log {
     ///
     /// # Errors
     /// As [`Log::open`].
-    pub fn peek<'a>(name: impl Into<LogName<'a>>) -> Result<(LogHeader, Ending, u64)> {
+    pub fn peek<'a>(name: impl Into<LogName<'a>>) -> Result<(LogHeader, LogEnd, u64)> {
         let name = name.into();
         let log = Self::begin(name).map_err(|error| error.file(name.path().display()))?;
         let size = log.file_size();
         let ending = match log.trailer_at(size.saturating_sub(TRAILER_BYTES as u64))? {
-            Some(trailer) if trailer.closed => Ending::Finished,
-            Some(_) => Ending::Flushed,
-            None => Ending::Unfinished,
+            Some(trailer) if trailer.closed => LogEnd::Finished,
+            Some(_) => LogEnd::Flushed,
+            None => LogEnd::Unfinished,
         };
         Ok((log.header, ending, size))
     }
@@ -156,9 +156,9 @@ impl Log {
     ///
     /// # Errors
     /// As [`Log::open`].
-    pub(crate) fn last_flush(name: LogName<'_>, ending: Ending, from: u64) -> Result<Option<Ticket>> {
+    pub(crate) fn last_flush(name: LogName<'_>, ending: LogEnd, from: u64) -> Result<Option<Ticket>> {
         let log = Self::begin(name).map_err(|error| error.file(name.path().display()))?;
-        if ending != Ending::Unfinished {
+        if ending != LogEnd::Unfinished {
             return log.ticket(log.file_size().saturating_sub(TRAILER_BYTES as u64));
         }
         let (mut at, mut last) = (from.max(HEADER_BYTES as u64).next_multiple_of(8), 0);
@@ -208,7 +208,7 @@ impl Log {
         let index = Index::decode(&report.index, report.trailer.index)?;
         let mut log = Self {
             header: report.header.clone(),
-            ending: if report.trailer.closed { Ending::Finished } else { Ending::Flushed },
+            ending: if report.trailer.closed { LogEnd::Finished } else { LogEnd::Flushed },
             defined: index.defined,
             written: Vec::new(),
             image: index.image,
@@ -240,7 +240,7 @@ impl Log {
         let header = LogHeader::decode(&header)?;
         Ok(Self {
             header,
-            ending: Ending::Unfinished,
+            ending: LogEnd::Unfinished,
             defined: Vec::new(),
             written: Vec::new(),
             image: None,
@@ -446,9 +446,9 @@ impl Log {
         self.trailer = at;
         self.length = at + TRAILER_BYTES as u64;
         self.ending = match (self.length == self.source.size(), last.closed) {
-            (true, true) => Ending::Finished,
-            (true, false) => Ending::Flushed,
-            _ => Ending::Unfinished,
+            (true, true) => LogEnd::Finished,
+            (true, false) => LogEnd::Flushed,
+            _ => LogEnd::Unfinished,
         };
         Ok(())
     }
@@ -539,7 +539,7 @@ impl Log {
         self.length = at.min(self.source.size());
         self.salvaged = true;
         self.ending =
-            if closed && self.length == self.source.size() { Ending::Finished } else { Ending::Unfinished };
+            if closed && self.length == self.source.size() { LogEnd::Finished } else { LogEnd::Unfinished };
         Ok(())
     }
 

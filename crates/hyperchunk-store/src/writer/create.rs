@@ -14,7 +14,7 @@ use crate::{
     store_folder,
 };
 use hyperchunk::internal::edits;
-use hyperchunk::walk::{Found, Next};
+use hyperchunk::walk::{Next, VisitedItem};
 use hyperchunk::write::Sync;
 use hyperchunk::{Error, ErrorKind, File, OpenOptions, Result, output};
 use std::collections::{HashMap, HashSet};
@@ -223,7 +223,7 @@ pub(crate) fn named_datasets(site: Site<'_>, epoch: &Manifest) -> Result<Vec<Nam
         .collect();
     let mut links = Vec::new();
     file.walk(&file.root()?, b"/", &mut |visit| {
-        if let Found::Again(first) = visit.found {
+        if let VisitedItem::Again(first) = visit.found {
             links.push((visit.path.to_vec(), first.to_vec()));
         }
         Ok(Next::Enter)

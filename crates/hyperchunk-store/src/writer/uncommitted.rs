@@ -9,7 +9,7 @@ use crate::read::plan::{DatasetInfo, Find, Logs, ReadResources, read};
 use crate::read::snapshot::{PreparedDataset, Store};
 use crate::{DatasetWrites, Definition, Headers};
 use hyperchunk::OpenOptions;
-use hyperchunk::internal::{ChunkCache, Output, WORTH_A_THREAD};
+use hyperchunk::internal::{ChunkCache, MIN_BYTES_PER_THREAD, Output};
 use hyperchunk::io::Source;
 use hyperchunk::{Error, Result};
 use hyperchunk_format::select::Selection;
@@ -80,7 +80,7 @@ impl LogWriter {
             return Ok(());
         }
         let options = OpenOptions::default();
-        let worth = usize::try_from(out.len() as u64 / WORTH_A_THREAD).unwrap_or(usize::MAX).max(1);
+        let worth = usize::try_from(out.len() as u64 / MIN_BYTES_PER_THREAD).unwrap_or(usize::MAX).max(1);
         let threads = if worth > 1 { options.thread_count().min(worth) } else { 1 };
         let output = Output::new(out, about.element, about.element, None);
         let layers = reading.base.as_ref().map_or(0, |(_, known)| known.layers());

@@ -92,7 +92,7 @@ fn receive(socket: &OwnedFd, limit: Duration, endpoint: &Endpoint) -> Result<Own
     }
 }
 
-const _: () = assert!(Endpoint::MAX_TEXT < MAX_MESSAGE_BYTES);
+const _: () = assert!(Endpoint::MAX_TEXT_BYTES < MAX_MESSAGE_BYTES);
 
 #[cfg(test)]
 mod tests {

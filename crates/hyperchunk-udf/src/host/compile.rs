@@ -7,7 +7,8 @@ use crate::backend::Backend;
 use crate::cache::cache;
 use crate::cpp::wasm::{Language, MODULE};
 use crate::cpp::{
-    NARROW, OBJECT, PLAINLY, SOURCE, TARGET, assemble, has_wide_vectors, may_be_wide, rejects_ahead,
+    NARROW_DEFINITION, OBJECT, SOURCE, TARGET, WITHOUT_PREFETCH, assemble, has_wide_vectors, may_be_wide,
+    rejects_prefetch_options,
 };
 use crate::cuda;
 use crate::datatype::Datatype;
@@ -84,15 +85,18 @@ pub fn compile_cpp<'a>(
         std::fs::write(&path, text).map_err(|e| Error::io(path.display(), &e))?;
         let object = folder.0.join(OBJECT);
         match run_with_output(programs, &arguments, COMPILE_TIMEOUT, &object) {
-            Err(error) if error.kind() == ErrorKind::Failed && rejects_ahead(&error.to_string()) => {
-                let without_options: Vec<_> = arguments.into_iter().chain([PLAINLY.as_ref()]).collect();
+            Err(error)
+                if error.kind() == ErrorKind::Failed && rejects_prefetch_options(&error.to_string()) =>
+            {
+                let without_options: Vec<_> =
+                    arguments.into_iter().chain([WITHOUT_PREFETCH.as_ref()]).collect();
                 run_with_output(programs, &without_options, COMPILE_TIMEOUT, &object)
             }
             done => done,
         }
     };
     let text = assemble(source, slots);
-    let narrow = || compile(&format!("{NARROW}{text}"));
+    let narrow = || compile(&format!("{NARROW_DEFINITION}{text}"));
     let (object, _) = if may_be_wide(source) {
         match compile(&text) {
             Ok((_, said)) if has_wide_vectors(&said) => narrow()?,

@@ -62,7 +62,7 @@ const MAX_DATASETS: usize = 64;
 
 /// Silence after which a dataset whose text was dropped is shown again. Without it, a read that goes on
 /// printing would show a few bytes at each poll.
-const SILENCE: Duration = Duration::from_secs(2);
+const MIN_SILENCE: Duration = Duration::from_secs(2);
 
 /// Remaining budget at a point in time.
 struct RemainingBudget {
@@ -79,7 +79,7 @@ impl RemainingBudget {
 
     fn refill(&mut self, limit: &RateLimit, now: Instant) {
         let elapsed = now.saturating_duration_since(self.since);
-        if self.told && elapsed < SILENCE {
+        if self.told && elapsed < MIN_SILENCE {
             self.since = now;
             return;
         }

@@ -14,7 +14,7 @@ use crate::backend::Backend;
 use crate::error::{Error, ErrorKind, Result, fail};
 use crate::escape::escape;
 use crate::interrupt;
-use crate::memory::{self, Shared};
+use crate::memory::{self, SharedMemory};
 use crate::profile::{Grants, Profile};
 use crate::protocol::{
     self, Doorbell, LACKS_MODULES_EXIT, MAX_MESSAGE_BYTES, Reply, Request, STATUS_BYTES, SlotLocation, Task,
@@ -51,8 +51,8 @@ impl Job<'_> {
 #[derive(Debug)]
 pub struct Session {
     worker: Worker,
-    arena: Shared,
-    inputs: Option<Shared>,
+    arena: SharedMemory,
+    inputs: Option<SharedMemory>,
     slots: Vec<JobSlot>,
     label: String,
     regions: Vec<Region>,
@@ -155,8 +155,8 @@ impl Session {
             )
         }
         job.profile.grants.check(&job.profile.name)?;
-        let arena = Shared::new(arena_bytes, true)?;
-        let inputs = if input_bytes > 0 { Some(Shared::new(input_bytes, false)?) } else { None };
+        let arena = SharedMemory::new(arena_bytes, true)?;
+        let inputs = if input_bytes > 0 { Some(SharedMemory::new(input_bytes, false)?) } else { None };
         let modules = match job.backend {
             Backend::Python => Modules::from_source(job.source, job.compiled.is_some(), &job.profile.grants),
             _ => Modules::default(),

@@ -135,13 +135,13 @@ pub(super) fn join_lines(mut text: &[u8]) -> Cow<'_, [u8]> {
 }
 
 /// Placeholder in a decoded string for an invalid escape; it makes the string invalid as a name.
-pub(super) const BAD: u8 = 0xff;
+pub(super) const INVALID_ESCAPE: u8 = 0xff;
 
-/// Appends the character with this number, or [`BAD`].
+/// Appends the character with this number, or [`INVALID_ESCAPE`].
 pub(super) fn push_char(out: &mut Vec<u8>, number: Option<u32>) {
     match number.and_then(char::from_u32) {
         Some(c) => out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes()),
-        None => out.push(BAD),
+        None => out.push(INVALID_ESCAPE),
     }
 }
 

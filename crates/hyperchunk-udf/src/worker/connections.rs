@@ -1,6 +1,6 @@
 //! Requests of a function to its host for connections.
 
-use super::SOCKET;
+use super::SOCKET_FD;
 use crate::error::{Error, ErrorKind, Result, fail};
 use crate::network::Endpoint;
 use crate::protocol::{self, Reply};
@@ -38,7 +38,7 @@ pub(super) fn during<T>(granted: bool, call: impl FnOnce() -> T) -> T {
 /// `Refused` for an invalid endpoint, outside of a call, without the profile's `connect` right, or with the
 /// host's reason; `Io` if the socket fails; `Worker` if the host has ended or sent no descriptor.
 pub fn connect(target: &str) -> Result<OwnedFd> {
-    if target.len() > Endpoint::MAX_TEXT {
+    if target.len() > Endpoint::MAX_TEXT_BYTES {
         fail!(Refused, "lib.connect: the endpoint is too long: expected host:port")
     }
     let called = called();
@@ -50,7 +50,7 @@ pub fn connect(target: &str) -> Result<OwnedFd> {
         }
     }
     // SAFETY: the host gave us this descriptor, and it stays open while we serve.
-    let host = unsafe { BorrowedFd::borrow_raw(SOCKET) };
+    let host = unsafe { BorrowedFd::borrow_raw(SOCKET_FD) };
     socket::send(host, &protocol::encode_reply(&Reply::Connect(target.into())), &[])?;
     let answer = socket::receive_with_descriptors(host)?;
     drop(called);

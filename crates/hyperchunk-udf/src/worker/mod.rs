@@ -35,7 +35,7 @@ use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 pub use connections::connect;
 
 /// Descriptor of the socket to the host.
-pub const SOCKET: i32 = 3;
+pub const SOCKET_FD: i32 = 3;
 
 /// Slot of one call.
 #[derive(Debug, Clone)]
@@ -129,7 +129,7 @@ pub trait Runtime {
 /// Creates the runtime of a language. It may map the segments, whose descriptors follow, a second time.
 pub type MakeRuntime<'a> = &'a mut dyn FnMut(&Setup, Backend, &[OwnedFd]) -> Result<Box<dyn Runtime>>;
 
-/// Serves the host at [`SOCKET`] until it disconnects; returns the exit status.
+/// Serves the host at [`SOCKET_FD`] until it disconnects; returns the exit status.
 ///
 /// The first of `arguments` is the host's pid, unless it was [set](threads::end_with_parent) before.
 pub fn serve(arguments: &[OsString], make: MakeRuntime<'_>) -> i32 {
@@ -137,7 +137,7 @@ pub fn serve(arguments: &[OsString], make: MakeRuntime<'_>) -> i32 {
         sandbox::set_host(host);
     }
     // SAFETY: the host gave us this descriptor, and it stays open while we serve.
-    let socket = unsafe { BorrowedFd::borrow_raw(SOCKET) };
+    let socket = unsafe { BorrowedFd::borrow_raw(SOCKET_FD) };
     match run(socket, make) {
         Ok(()) => 0,
         Err(error) => {
@@ -199,7 +199,7 @@ fn run(socket: BorrowedFd<'_>, make: MakeRuntime<'_>) -> Result<()> {
     // SAFETY: the page is mapped, aligned and lives until the process ends: segments are never dropped
     // before.
     unsafe { sandbox::prepare(status.cast()) };
-    let keep = [0, 1, 2, SOCKET]
+    let keep = [0, 1, 2, SOCKET_FD]
         .into_iter()
         .chain(compiled.iter().chain(&code).map(|f| f.as_raw_fd()))
         .chain(of_imports)

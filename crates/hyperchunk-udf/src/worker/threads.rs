@@ -1,7 +1,7 @@
 //! Process control of workers: leaving behind the threads that a library started when it was loaded (the
 //! sandbox would not cover them), adopting orphans, and ending with the parent.
 
-use super::SOCKET;
+use super::SOCKET_FD;
 use crate::error::{Error, Result, fail};
 use crate::protocol::{self, Reply};
 use crate::socket;
@@ -63,7 +63,7 @@ pub fn leave_behind(fork: impl FnOnce() -> Result<i32>) -> Result<()> {
     for _ in 0..MAX_CHECKS {
         if std::os::unix::process::parent_id() != before {
             // SAFETY: the host gave us this descriptor, and it stays open while we serve.
-            let socket = unsafe { BorrowedFd::borrow_raw(SOCKET) };
+            let socket = unsafe { BorrowedFd::borrow_raw(SOCKET_FD) };
             let pid = std::process::id().cast_signed();
             return socket::send(socket, &protocol::encode_reply(&Reply::Moved(pid)), &[]);
         }

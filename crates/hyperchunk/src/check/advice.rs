@@ -35,13 +35,13 @@ pub struct Finding {
 /// Maximum number of paths in a finding.
 const MAX_PATHS: usize = 5;
 /// Chunks with fewer stored bytes are small, if there are many.
-const SMALL_CHUNK: u64 = 64 << 10;
+const SMALL_CHUNK_BYTES: u64 = 64 << 10;
 /// Chunks with more bytes are large.
-const LARGE_CHUNK: u64 = 32 << 20;
+const LARGE_CHUNK_BYTES: u64 = 32 << 20;
 /// Target size of a chunk, in bytes.
-const GOOD_CHUNK: u64 = 2 << 20;
+const GOOD_CHUNK_BYTES: u64 = 2 << 20;
 /// Size in bytes below which a dataset's chunks do not matter.
-const SMALL_DATASET: u64 = 8 << 20;
+const SMALL_DATASET_BYTES: u64 = 8 << 20;
 /// Compressors, by filter number.
 const COMPRESSORS: [u16; 15] =
     [1, 4, 307, 32000, 32001, 32003, 32004, 32008, 32012, 32013, 32015, 32017, 32024, 32026, 32028];
@@ -141,8 +141,8 @@ fn chunks(report: &Report, assumed: &Assumptions, all: &mut Vec<Finding>) {
     let pick = |test: &dyn Fn(&DatasetReport) -> bool| -> Vec<&DatasetReport> {
         report.each.iter().filter(|dataset| test(dataset)).collect()
     };
-    let small = pick(&|dataset| count(dataset) >= 64 && mean(dataset) < SMALL_CHUNK);
-    let tiny = small.iter().any(|dataset| mean(dataset) < SMALL_CHUNK / 16 && count(dataset) > 10_000);
+    let small = pick(&|dataset| count(dataset) >= 64 && mean(dataset) < SMALL_CHUNK_BYTES);
+    let tiny = small.iter().any(|dataset| mean(dataset) < SMALL_CHUNK_BYTES / 16 && count(dataset) > 10_000);
     all.extend(about(
         if tiny { Weight::Serious } else { Weight::Slow },
         "small chunks",
@@ -164,7 +164,7 @@ fn chunks(report: &Report, assumed: &Assumptions, all: &mut Vec<Finding>) {
             )
         },
     ));
-    let large = pick(&|dataset| mean(dataset) > LARGE_CHUNK);
+    let large = pick(&|dataset| mean(dataset) > LARGE_CHUNK_BYTES);
     all.extend(about(
         Weight::Slow,
         "large chunks",
@@ -227,8 +227,9 @@ fn chunks(report: &Report, assumed: &Assumptions, all: &mut Vec<Finding>) {
                 .into()
         },
     ));
-    let rows =
-        pick(&|dataset| dataset.chunks.is_none() && dataset.bytes > SMALL_DATASET && dataset.stored > 0);
+    let rows = pick(&|dataset| {
+        dataset.chunks.is_none() && dataset.bytes > SMALL_DATASET_BYTES && dataset.stored > 0
+    });
     all.extend(about(
         Weight::Note,
         "contiguous",
@@ -283,11 +284,11 @@ fn shorter(dataset: &DatasetReport) -> Vec<u64> {
     chunk
 }
 
-/// Suggests a chunk shape of about [`GOOD_CHUNK`] bytes.
+/// Suggests a chunk shape of about [`GOOD_CHUNK_BYTES`].
 fn larger(dataset: &DatasetReport, mean: u64) -> Vec<u64> {
     let Some((chunk, _)) = &dataset.chunks else { return Vec::new() };
     let mut chunk = chunk.clone();
-    let mut times = GOOD_CHUNK / mean.max(1);
+    let mut times = GOOD_CHUNK_BYTES / mean.max(1);
     for (at, extent) in chunk.iter_mut().zip(&dataset.dims).rev() {
         let room = extent.div_ceil((*at).max(1)).max(1);
         let grown = times.clamp(1, room);
@@ -393,7 +394,7 @@ fn filters(report: &Report, found: &SurveyReport, all: &mut Vec<Finding>) {
         .collect();
     for about in &report.each {
         if compressed.contains(&about.object)
-            && about.bytes > SMALL_DATASET / 8
+            && about.bytes > SMALL_DATASET_BYTES / 8
             && about.stored >= about.bytes / 20 * 19
         {
             useless.push(about);

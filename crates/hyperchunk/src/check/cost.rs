@@ -1,7 +1,7 @@
 //! Estimated cost of reading over a network: round trips, requests, bytes, seconds.
 
 use super::Assumptions;
-use crate::io::{MAX_GAP_BYTES, Paged, Reach, around, ranges, structure_requests};
+use crate::io::{FilePages, MAX_GAP_BYTES, Reach, around, ranges, structure_requests};
 use crate::survey::{joined, merge_ranges};
 use std::ops::Range;
 
@@ -31,7 +31,7 @@ impl Cost {
         structure: &[Vec<Range<u64>>],
         (data, with): (&[Range<u64>], usize),
         size: u64,
-        paged: Option<Paged>,
+        pages: Option<FilePages>,
         assumed: &Assumptions,
     ) -> Self {
         let bytes_of =
@@ -58,7 +58,7 @@ impl Cost {
             let absent: Vec<Range<u64>> =
                 ranges.iter().filter(|range| !covered(&have, range)).cloned().collect();
             let pieces = absent.iter().map(|range| {
-                let around = around(range, assumed.options.block, reach, paged);
+                let around = around(range, assumed.options.block, reach, pages);
                 around.start..around.end.min(size)
             });
             let joined =

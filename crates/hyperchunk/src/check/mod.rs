@@ -6,7 +6,7 @@ mod cost;
 pub use advice::{Finding, Weight};
 pub use cost::Cost;
 
-use crate::io::{Paged, RemoteOptions, RequestCost};
+use crate::io::{FilePages, RemoteOptions, RequestCost};
 use crate::read::ahead;
 use crate::survey::{BlockCache, ChunkedDataset, Job, Survey, SurveyedDataset, merge_ranges};
 use crate::{Error, File, Result};
@@ -138,9 +138,9 @@ fn look(file: &File, assumed: &Assumptions, progress: &dyn Fn(Stage)) -> Result<
         Err(error) if error.is_of_reading() => return Err(error),
         space => space.unwrap_or(None),
     };
-    let paged = Paged::new(survey.superblock.base, space);
+    let pages = FilePages::new(survey.superblock.base, space);
     let listing = Assumptions { options: assumed.options.clone().for_listing(), cost: assumed.cost };
-    let list = Cost::new(&rounds, (&[], rounds.len()), size, paged, &listing);
+    let list = Cost::new(&rounds, (&[], rounds.len()), size, pages, &listing);
     let Survey { found, .. } = survey;
     let mut errors: Vec<(Vec<u8>, Error)> =
         found.errors.iter().map(|(object, error)| (found.path(*object), error.clone())).collect();
@@ -150,7 +150,7 @@ fn look(file: &File, assumed: &Assumptions, progress: &dyn Fn(Stage)) -> Result<
         progress(Stage::Datasets(number, total));
         let mut survey = Survey::new(&mut fetch, limits)?;
         let names = found.names(dataset.object);
-        match read(&mut survey, &names, dataset, (size, paged), assumed) {
+        match read(&mut survey, &names, dataset, (size, pages), assumed) {
             Ok(report) => each.push(DatasetReport { path: found.path(dataset.object), ..report }),
             Err(error) if error.is_of_reading() => return Err(error),
             Err(error) => errors.push((found.path(dataset.object), error)),
@@ -178,7 +178,7 @@ fn read(
     survey: &mut Survey<'_>,
     names: &[&[u8]],
     dataset: &SurveyedDataset,
-    (size, paged): (u64, Option<Paged>),
+    (size, pages): (u64, Option<FilePages>),
     assumed: &Assumptions,
 ) -> Result<DatasetReport> {
     let mut address = survey.superblock.root;
@@ -261,8 +261,8 @@ fn read(
             } else {
                 structure.len()
             };
-            report.whole = Cost::new(&structure, (&whole, with), size, paged, assumed);
-            report.slice = Cost::new(&structure, (&part, structure.len()), size, paged, assumed);
+            report.whole = Cost::new(&structure, (&whole, with), size, pages, assumed);
+            report.slice = Cost::new(&structure, (&part, structure.len()), size, pages, assumed);
             return Ok(report);
         }
         _ => (Vec::new(), Vec::new()),
@@ -270,8 +270,8 @@ fn read(
     let filled =
         |ranges: Vec<Range<u64>>| ranges.into_iter().filter(|range| !range.is_empty()).collect::<Vec<_>>();
     let rounds = survey.rounds.len();
-    report.whole = Cost::new(&survey.rounds, (&filled(whole), rounds), size, paged, assumed);
-    report.slice = Cost::new(&survey.rounds, (&filled(part), rounds), size, paged, assumed);
+    report.whole = Cost::new(&survey.rounds, (&filled(whole), rounds), size, pages, assumed);
+    report.slice = Cost::new(&survey.rounds, (&filled(part), rounds), size, pages, assumed);
     Ok(report)
 }
 

@@ -27,7 +27,7 @@ const IS_PART: u64 = 1;
 const MAX_VERSION_BYTES: u64 = 4096;
 const MAX_TEXT_BYTES: u64 = 1 << 16;
 /// Compression level of Zstandard.
-const LEVEL: i32 = 3;
+const ZSTD_LEVEL: i32 = 3;
 
 fn put_bytes(to: &mut Vec<u8>, bytes: &[u8]) {
     put(to, bytes.len() as u64);
@@ -57,14 +57,15 @@ fn take_count(cursor: &mut Cursor<'_>) -> Result<usize> {
 pub(super) fn encode(collection: &Collection) -> Result<Vec<u8>> {
     let files = files(collection);
     let variables = variables(collection);
-    let mut sections = vec![(pack(&files, LEVEL)?, files.len()), (pack(&variables, LEVEL)?, variables.len())];
+    let mut sections =
+        vec![(pack(&files, ZSTD_LEVEL)?, files.len()), (pack(&variables, ZSTD_LEVEL)?, variables.len())];
     for values in collection.variables.iter().filter_map(|variable| variable.values.as_ref()) {
-        sections.push((pack(values, LEVEL)?, values.len()));
+        sections.push((pack(values, ZSTD_LEVEL)?, values.len()));
     }
     let statistics = collection.variables.iter().filter_map(|variable| variable.statistics.as_ref());
     let statistics: Vec<&Vec<u8>> = statistics.collect();
     for section in &statistics {
-        sections.push((pack(section, LEVEL)?, section.len()));
+        sections.push((pack(section, ZSTD_LEVEL)?, section.len()));
     }
     let mut head = Vec::new();
     match &collection.concat {

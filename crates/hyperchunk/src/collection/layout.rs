@@ -3,7 +3,7 @@
 
 use crate::references::plain_attributes;
 use crate::storage::Marker;
-use crate::walk::{Found, Next};
+use crate::walk::{Next, VisitedItem};
 use crate::{Dataset, Error, File, Object, Result};
 use hyperchunk_format::model::{Class, Dataspace, Datatype, Name, ObjectKind, ReferenceKind, VirtualMapping};
 use serde_json::{Map, Value};
@@ -142,11 +142,11 @@ pub(super) fn describe(file: &File) -> Result<FileLayout> {
     let mut found: Vec<(Vec<u8>, Object)> = Vec::new();
     file.walk(&file.root()?, b"/", &mut |visit| {
         match visit.found {
-            Found::Object(object) if object.kind() == ObjectKind::Dataset => {
+            VisitedItem::Object(object) if object.kind() == ObjectKind::Dataset => {
                 found.push((visit.path.to_vec(), object.clone()));
             }
-            Found::Broken(error) => return Err(error),
-            Found::Object(_) | Found::Again(_) | Found::Link => {}
+            VisitedItem::Broken(error) => return Err(error),
+            VisitedItem::Object(_) | VisitedItem::Again(_) | VisitedItem::Link => {}
         }
         Ok(Next::Enter)
     })?;

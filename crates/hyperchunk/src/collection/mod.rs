@@ -31,7 +31,7 @@ pub const SUFFIX: &str = ".hcx";
 /// smaller.
 const FIRST_READ_BYTES: u64 = 8 << 20;
 /// Minimum number of files for each thread that opens files.
-const OPENS_A_THREAD: usize = 4;
+const OPENS_PER_THREAD: usize = 4;
 /// Maximum number of files that are opened in parallel where opening takes requests.
 const MAX_OPENS_AT_ONCE: usize = 32;
 
@@ -153,7 +153,7 @@ pub fn open_datasets(
         && members.iter().any(|(member, _)| io::local_path(&member.file.name).is_none());
     let threads = if waits { MAX_OPENS_AT_ONCE } else { options.thread_count() };
     spread(
-        threads.min(members.len().div_ceil(OPENS_A_THREAD)),
+        threads.min(members.len().div_ceil(OPENS_PER_THREAD)),
         members.iter().enumerate(),
         || (),
         |(), (number, (member, open))| {

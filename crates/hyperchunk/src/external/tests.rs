@@ -233,14 +233,14 @@ fn while_exchanged(folder: &Path, (one, other): (&str, &str), work: impl FnOnce(
             }
         });
         // Also if it panics.
-        let _ended = Ended(&done);
+        let _guard = DoneGuard(&done);
         work();
     });
 }
 
-struct Ended<'a>(&'a AtomicBool);
+struct DoneGuard<'a>(&'a AtomicBool);
 
-impl Drop for Ended<'_> {
+impl Drop for DoneGuard<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }

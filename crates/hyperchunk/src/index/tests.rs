@@ -1,5 +1,5 @@
 use super::*;
-use crate::walk::{Found, Next};
+use crate::walk::{Next, VisitedItem};
 use crate::{File, Object, OpenOptions};
 use hyperchunk_format::model::ObjectKind;
 use std::collections::BTreeMap;
@@ -58,7 +58,7 @@ fn describe(file: &File) -> BTreeMap<String, String> {
     let root = file.root().unwrap();
     file.walk(&root, b"/", &mut |visit| {
         let text = match visit.found {
-            Found::Object(object) => describe_object(object),
+            VisitedItem::Object(object) => describe_object(object),
             other => format!("{other:?}"),
         };
         // A group whose links cannot be read is visited twice.

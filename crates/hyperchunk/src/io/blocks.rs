@@ -2,7 +2,7 @@
 //! that need it.
 
 use super::ranges::joined_within;
-use super::reach::{MAX_REQUEST_BYTES, Paged, Reach, around};
+use super::reach::{FilePages, MAX_REQUEST_BYTES, Reach, around};
 use super::{Remote, RemoteOptions, Source, beside, ends_before, rounds};
 use crate::recent::Recent;
 use crate::{Error, Result};
@@ -111,7 +111,7 @@ pub(crate) struct RemoteBlocks {
     /// stored together.
     ahead: u64,
     /// The file's pages, if it stores structure in pages.
-    paged: OnceLock<Paged>,
+    pages: OnceLock<FilePages>,
 }
 
 impl RemoteBlocks {
@@ -124,7 +124,7 @@ impl RemoteBlocks {
         );
         let block = ahead.min(MAX_BLOCK_BYTES);
         let file = digest(&identity, block);
-        let blocks = Self { source, file, block, ahead, paged: OnceLock::new() };
+        let blocks = Self { source, file, block, ahead, pages: OnceLock::new() };
         let mut kept = CACHE.lock();
         for (number, bytes) in blocks.cut(0, &head) {
             kept.insert((file, number), bytes);
@@ -157,8 +157,8 @@ impl RemoteBlocks {
     }
 
     /// Declares that the file stores structure in pages.
-    pub(crate) fn set_paged(&self, paged: Paged) {
-        self.paged.get_or_init(|| paged);
+    pub(crate) fn set_pages(&self, pages: FilePages) {
+        self.pages.get_or_init(|| pages);
     }
 
     /// Returns a block if it is in the current round or in the cache.
@@ -170,7 +170,7 @@ impl RemoteBlocks {
     pub(crate) fn fetch(&self, wanted: &BTreeSet<u64>) -> Result<BTreeMap<u64, Bytes>> {
         let mut found = BTreeMap::new();
         loop {
-            let mut mine = Pending { file: self.file, numbers: BTreeSet::new() };
+            let mut mine = PendingBlocks { file: self.file, numbers: BTreeSet::new() };
             let mut kept = CACHE.lock();
             let mut others = Vec::new();
             for number in
@@ -248,12 +248,12 @@ pub(crate) fn structure_requests(
 
 /// The blocks that this thread is fetching. When it is dropped, on success or failure, other threads stop
 /// waiting for them.
-struct Pending {
+struct PendingBlocks {
     file: [u8; 16],
     numbers: BTreeSet<u64>,
 }
 
-impl Drop for Pending {
+impl Drop for PendingBlocks {
     fn drop(&mut self) {
         if self.numbers.is_empty() {
             return;
@@ -298,8 +298,8 @@ impl View for RemoteView {
             self.0.numbers(&(offset..end)).map(|number| self.0.at_hand(number)).collect();
         if length > 0 && pieces.iter().any(Option::is_none) {
             let numbers = self.0.numbers(&(offset..end));
-            let paged = self.0.paged.get().copied();
-            let mut missing = self.0.missing(&around(&(offset..end), self.0.ahead, rounds::reach(), paged));
+            let pages = self.0.pages.get().copied();
+            let mut missing = self.0.missing(&around(&(offset..end), self.0.ahead, rounds::reach(), pages));
             // Another thread may have fetched one of these meanwhile; it is then taken from the cache.
             missing.extend(
                 numbers.clone().zip(&pieces).filter(|(_, piece)| piece.is_none()).map(|(number, _)| number),
@@ -347,7 +347,7 @@ impl View for RemoteView {
         if offset >= self.size() || reach == Reach::All {
             return;
         }
-        let range = around(&(offset..offset + 1), self.0.ahead, reach, self.0.paged.get().copied());
+        let range = around(&(offset..offset + 1), self.0.ahead, reach, self.0.pages.get().copied());
         let missing = self.0.missing(&range);
         if !missing.is_empty() {
             rounds::look(&self.0, missing);

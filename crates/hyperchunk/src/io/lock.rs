@@ -49,9 +49,9 @@ impl Locking {
 type Key = (u64, u64);
 
 /// The locks that this process holds, by file.
-type Held = Mutex<HashMap<Key, Weak<Lock>>>;
+type HeldLocks = Mutex<HashMap<Key, Weak<Lock>>>;
 
-static HELD: PerProcess<Held> = PerProcess::new();
+static HELD: PerProcess<HeldLocks> = PerProcess::new();
 
 /// A file's lock, shared by all its handles in this process and released with the last of them.
 #[derive(Debug)]
@@ -112,7 +112,7 @@ impl Lock {
     ) -> std::result::Result<Option<Arc<Self>>, Refusal> {
         let locking = locking.resolved();
         let Some(key) = file_key(file).filter(|_| locking != Locking::Never) else { return Ok(None) };
-        let Ok(held) = HELD.get(|| Ok(Held::default()), drop) else { return Ok(None) };
+        let Ok(held) = HELD.get(|| Ok(HeldLocks::default()), drop) else { return Ok(None) };
         let mut held = held.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(there) = held.get(&key).and_then(Weak::upgrade) {
             // Dropping `there` locks the table, so the table's lock is released first.
@@ -158,7 +158,7 @@ impl Drop for Lock {
         if self.process != process {
             return;
         }
-        if let Ok(held) = HELD.get(|| Ok(Held::default()), drop) {
+        if let Ok(held) = HELD.get(|| Ok(HeldLocks::default()), drop) {
             let mut held = held.lock().unwrap_or_else(PoisonError::into_inner);
             if held.get(&self.key).is_some_and(|lock| lock.strong_count() == 0) {
                 held.remove(&self.key);

@@ -40,7 +40,7 @@ pub use memory::Memory;
 #[cfg(feature = "cloud")]
 pub(crate) use object_store::NAMED_BY;
 pub use per_process::PerProcess;
-pub(crate) use reach::{Paged, Reach, around};
+pub(crate) use reach::{FilePages, Reach, around};
 pub use remote::{Counters, Land, Remote, RemoteOptions, RequestCost};
 pub use schemes::{Opener, set_schemes};
 pub(crate) use view::FileView;
@@ -75,7 +75,7 @@ pub fn start_upload(url: &str, options: &RemoteOptions, replace: bool) -> Result
 ///
 /// # Errors
 /// As [`open`]; Unsupported for web servers.
-pub fn list(url: &str, options: &RemoteOptions) -> Result<Vec<upload::Listed>> {
+pub fn list(url: &str, options: &RemoteOptions) -> Result<Vec<upload::ListedObject>> {
     object_store::list(url, options)
 }
 
@@ -91,7 +91,7 @@ pub fn put(url: &str, options: &RemoteOptions, bytes: Vec<u8>) -> Result<()> {
 ///
 /// # Errors
 /// As [`list`]; Unsupported if the store cannot check this condition.
-pub fn put_new(url: &str, options: &RemoteOptions, bytes: Vec<u8>) -> Result<upload::Made> {
+pub fn put_new(url: &str, options: &RemoteOptions, bytes: Vec<u8>) -> Result<upload::CreateOutcome> {
     object_store::put_new(url, options, bytes)
 }
 

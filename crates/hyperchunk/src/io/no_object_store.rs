@@ -1,6 +1,6 @@
 //! Stand-in for `object_store` in builds without the feature `cloud`: every call is an error.
 
-use super::upload::{Listed, Made, Upload};
+use super::upload::{CreateOutcome, ListedObject, Upload};
 use super::{Remote, RemoteOptions, Source};
 use crate::{Error, Result};
 use bytes::Bytes;
@@ -15,7 +15,7 @@ pub(super) fn start_upload(name: &str, _options: &RemoteOptions, _replace: bool)
     Err(lacking(name))
 }
 
-pub(super) fn list(name: &str, _options: &RemoteOptions) -> Result<Vec<Listed>> {
+pub(super) fn list(name: &str, _options: &RemoteOptions) -> Result<Vec<ListedObject>> {
     Err(lacking(name))
 }
 
@@ -23,7 +23,7 @@ pub(super) fn put(name: &str, _options: &RemoteOptions, _bytes: Vec<u8>) -> Resu
     Err(lacking(name))
 }
 
-pub(super) fn put_new(name: &str, _options: &RemoteOptions, _bytes: Vec<u8>) -> Result<Made> {
+pub(super) fn put_new(name: &str, _options: &RemoteOptions, _bytes: Vec<u8>) -> Result<CreateOutcome> {
     Err(lacking(name))
 }
 

@@ -10,7 +10,7 @@ const TINY_GAP_DIVISOR: u64 = 64;
 /// Minimum size in bytes of requests that are made by cutting.
 const MIN_CUT_BYTES: u64 = 1 << 20;
 /// Number of requests per connection above which time matters more than the number of transferred bytes.
-const MANY_PER_CONNECTION: usize = 8;
+const MANY_REQUESTS_PER_CONNECTION: usize = 8;
 
 /// Joins ranges, given in order, if the gap between them is at most `gap` bytes and the joined range at most
 /// `largest`.
@@ -129,7 +129,7 @@ fn closed(segments: &[Segment], bytes: u64, options: &RemoteOptions, cost: Reque
         (bytes as f64 * options.over_read.max(0.0)) as u64,
         (cost.latency.as_secs_f64() * cost.bandwidth) as u64,
     );
-    let many = options.concurrency.saturating_mul(MANY_PER_CONNECTION);
+    let many = options.concurrency.saturating_mul(MANY_REQUESTS_PER_CONNECTION);
     let mut requests = segments.len();
     let mut closed = vec![false; order.len()];
     for place in order {

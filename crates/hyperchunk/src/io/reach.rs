@@ -19,14 +19,14 @@ pub(super) const MAX_REQUEST_BYTES: u64 = 512 << 10;
 /// The pages of a file that stores metadata in separate pages (file space strategy
 /// `H5F_FSPACE_STRATEGY_PAGE`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Paged {
+pub(crate) struct FilePages {
     /// The offset of the first page.
     pub(crate) base: u64,
     /// The size of a page in bytes.
     pub(crate) size: u64,
 }
 
-impl Paged {
+impl FilePages {
     /// Returns a file's pages, if it has pages of a suitable size.
     pub(crate) fn new(base: u64, space: Option<FileSpace>) -> Option<Self> {
         let space = space.filter(|space| {
@@ -69,10 +69,10 @@ impl Reach {
 }
 
 /// Returns the range to fetch for a piece of structure.
-pub(crate) fn around(asked: &Range<u64>, ahead: u64, reach: Reach, paged: Option<Paged>) -> Range<u64> {
+pub(crate) fn around(asked: &Range<u64>, ahead: u64, reach: Reach, pages: Option<FilePages>) -> Range<u64> {
     // Only in the first page, which contains most of the structure, are large parts fetched. Other pages may
     // contain no more than a heap for a few strings.
-    if let Some(Paged { base, size }) = paged
+    if let Some(FilePages { base, size }) = pages
         && (base..base.saturating_add(size)).contains(&asked.start)
     {
         let end = base.saturating_add(size);
@@ -99,8 +99,8 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(asked: Range<u64>, reach: Reach, paged: Option<Paged>, expected: Range<u64>) {
-        assert_eq!(around(&asked, 16 << 10, reach, paged), expected, "{asked:?} {reach:?}");
+    fn check(asked: Range<u64>, reach: Reach, pages: Option<FilePages>, expected: Range<u64>) {
+        assert_eq!(around(&asked, 16 << 10, reach, pages), expected, "{asked:?} {reach:?}");
     }
 
     #[test]
@@ -119,27 +119,27 @@ mod tests {
 
     #[test]
     fn the_first_page_comes_in_parts() {
-        let paged = Some(Paged { base: 1000, size: 4 << 20 });
+        let pages = Some(FilePages { base: 1000, size: 4 << 20 });
         for reach in [Reach::Path, Reach::Paths(30), Reach::All] {
-            check(1000..1010, reach, paged, 1000..1000 + MAX_REQUEST_BYTES);
+            check(1000..1010, reach, pages, 1000..1000 + MAX_REQUEST_BYTES);
             check(
                 1000 + MAX_REQUEST_BYTES..1001 + MAX_REQUEST_BYTES,
                 reach,
-                paged,
+                pages,
                 1000 + MAX_REQUEST_BYTES..1000 + 2 * MAX_REQUEST_BYTES,
             );
             check(
                 999 + MAX_REQUEST_BYTES..1001 + MAX_REQUEST_BYTES,
                 reach,
-                paged,
+                pages,
                 1000..999 + 2 * MAX_REQUEST_BYTES,
             );
             let end = 1000 + (4 << 20);
-            check(end - 10..end, reach, paged, end - MAX_REQUEST_BYTES..end);
-            check(end - 10..end + 5, reach, paged, end - MAX_REQUEST_BYTES..end + 5);
+            check(end - 10..end, reach, pages, end - MAX_REQUEST_BYTES..end);
+            check(end - 10..end + 5, reach, pages, end - MAX_REQUEST_BYTES..end + 5);
         }
-        check(500..510, Reach::Path, paged, 0..16_884);
-        let small = Some(Paged { base: 0, size: 4096 });
+        check(500..510, Reach::Path, pages, 0..16_884);
+        let small = Some(FilePages { base: 0, size: 4096 });
         check(100..110, Reach::Path, small, 0..4096);
     }
 }

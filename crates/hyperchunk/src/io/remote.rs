@@ -135,12 +135,12 @@ pub struct RemoteOptions {
 impl RemoteOptions {
     /// Minimum size in bytes of the first request for a reader of all structure. If
     /// `hyperchunk pack --layout cloud` put the structure at the start, this one request usually fetches it.
-    pub const LISTING: u64 = 1 << 20;
+    pub const MIN_LISTING_BYTES: u64 = 1 << 20;
 
     /// Returns the options for reading all structure of a file.
     #[must_use]
     pub fn for_listing(self) -> Self {
-        let rest = Self::LISTING.saturating_sub(self.first_read);
+        let rest = Self::MIN_LISTING_BYTES.saturating_sub(self.first_read);
         Self { read_ahead: self.read_ahead.max(rest), ..self }
     }
 }

@@ -15,7 +15,7 @@ type Key = ([u8; 16], u64);
 
 /// Missing blocks of several files, by file.
 #[derive(Default)]
-struct Wanted(Vec<(Arc<RemoteBlocks>, BTreeSet<u64>)>);
+struct MissingBlocks(Vec<(Arc<RemoteBlocks>, BTreeSet<u64>)>);
 
 /// The jobs that this thread runs together.
 #[derive(Default)]
@@ -25,14 +25,14 @@ struct Round {
     held: HashMap<Key, Arc<[u8]>>,
     /// Blocks that the running job has used.
     used: HashMap<Key, Arc<[u8]>>,
-    missing: Wanted,
+    missing: MissingBlocks,
     reach: Reach,
 }
 
 thread_local! {
     static ROUND: RefCell<Option<Round>> = const { RefCell::new(None) };
     /// Blocks that a parser announced as needed soon.
-    static HINTS: RefCell<Wanted> = RefCell::default();
+    static HINTS: RefCell<MissingBlocks> = RefCell::default();
     /// Blocks that the next parser will probably read.
     static LOOK: RefCell<Option<Look>> = const { RefCell::new(None) };
 }
@@ -51,7 +51,7 @@ const MAX_WAITING_JOBS: usize = 2048;
 /// Maximum number of round trips in succession after which no job has finished.
 const MAX_ROUNDS: u32 = 10_000;
 
-impl Wanted {
+impl MissingBlocks {
     fn add(&mut self, file: &Arc<RemoteBlocks>, numbers: &BTreeSet<u64>) {
         match self.0.iter_mut().find(|(known, _)| Arc::ptr_eq(known, file)) {
             Some((_, wanted)) => wanted.extend(numbers),
@@ -97,7 +97,7 @@ pub(crate) fn growing<J, T>(
     });
     let mut rounds = 0;
     loop {
-        let mut missing = Wanted::default();
+        let mut missing = MissingBlocks::default();
         let mut waiting = Vec::new();
         let mut held = HashMap::new();
         while waiting.len() < MAX_WAITING_JOBS || nested {

@@ -97,9 +97,9 @@ mod tests {
 
     /// A source whose byte at an offset is its number plus the offset; it fails at byte 99.
     #[derive(Debug)]
-    struct Numbered(u8);
+    struct NumberedSource(u8);
 
-    impl Source for Numbered {
+    impl Source for NumberedSource {
         fn size(&self) -> u64 {
             100
         }
@@ -120,7 +120,7 @@ mod tests {
         }
     }
 
-    impl Remote for Numbered {
+    impl Remote for NumberedSource {
         fn fetch(&self, ranges: &[Range<u64>], land: &mut Land<'_>) -> Result<()> {
             for (place, range) in ranges.iter().enumerate() {
                 let mut bytes = vec![0; usize::try_from(range.end - range.start).unwrap()];
@@ -150,7 +150,7 @@ mod tests {
     }
 
     fn wanted(last: u64) -> Vec<WantedOf> {
-        let source = |number| Arc::new(Numbered(number)) as Arc<dyn Source>;
+        let source = |number| Arc::new(NumberedSource(number)) as Arc<dyn Source>;
         (0..40).map(|number| (source(number), vec![3..5, u64::from(number)..last])).collect()
     }
 

@@ -5,18 +5,18 @@ use std::fmt::Debug;
 use std::time::SystemTime;
 
 /// Callback, called on any thread, with the result of storing a part.
-pub type Done = Box<dyn FnOnce(Result<()>) + Send>;
+pub type PartCallback = Box<dyn FnOnce(Result<()>) + Send>;
 
 /// An object that is being written. It appears only when it is complete.
 pub trait Upload: Send + Sync + Debug {
     /// Starts to send a part.
-    fn send(&self, number: usize, bytes: Vec<u8>, done: Done);
+    fn send(&self, number: usize, bytes: Vec<u8>, done: PartCallback);
 
     /// Assembles the object after all parts have been sent.
     ///
     /// # Errors
     /// Io from the network or the store; then there is no object.
-    fn complete(&self, parts: usize, size: u64) -> Result<Stored>;
+    fn complete(&self, parts: usize, size: u64) -> Result<StoredObject>;
 
     /// Discards the parts.
     fn abort(&self);
@@ -29,7 +29,7 @@ pub trait Upload: Send + Sync + Debug {
 
 /// An object that was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stored {
+pub struct StoredObject {
     /// Its size in bytes.
     pub size: u64,
     /// Its ETag, with the quotes; `None` if the store does not report one.
@@ -38,7 +38,7 @@ pub struct Stored {
 
 /// An entry of a list of objects.
 #[derive(Debug, Clone)]
-pub struct Listed {
+pub struct ListedObject {
     /// Its name without the listed prefix.
     pub name: String,
     /// Its size in bytes.
@@ -49,7 +49,7 @@ pub struct Listed {
 
 /// Outcome of a conditional write of a new object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Made {
+pub enum CreateOutcome {
     /// The object was created.
     New,
     /// An object of that name exists.

@@ -2,7 +2,7 @@
 
 use super::blocks::{RemoteBlocks, RemoteView};
 use super::pages::Pages;
-use super::reach::Paged;
+use super::reach::FilePages;
 use super::{Source, beside, rounds};
 use crate::Result;
 use bytes::Bytes;
@@ -43,9 +43,9 @@ impl FileView {
     }
 
     /// Declares that the file stores structure in pages.
-    pub(crate) fn set_paged(&self, paged: Paged) {
+    pub(crate) fn set_pages(&self, pages: FilePages) {
         if let Self::Remote(blocks) = self {
-            blocks.0.set_paged(paged);
+            blocks.0.set_pages(pages);
         }
     }
 

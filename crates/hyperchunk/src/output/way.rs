@@ -16,7 +16,7 @@ const MAX_LINKS: usize = 40;
 /// Maximum length in bytes of the target of a link.
 const MAX_TARGET_BYTES: usize = 4096;
 /// Mode bits of a folder in which other users can plant links: sticky, or world-writable.
-const SHARED: u32 = 0o1002;
+const SHARED_MODE_BITS: u32 = 0o1002;
 
 /// Opens a folder. A symbolic link on its path that is in a shared folder must belong to the user or to root,
 /// as the kernel demands with `fs.protected_symlinks`.
@@ -73,7 +73,7 @@ pub(super) fn is_refusal(error: &io::Error) -> bool {
 
 fn check(path: &Path, link: &Metadata, folder: &Metadata) -> io::Result<()> {
     let user = link.uid();
-    if user == 0 || user == companion::effective_user() || folder.mode() & SHARED == 0 {
+    if user == 0 || user == companion::effective_user() || folder.mode() & SHARED_MODE_BITS == 0 {
         return Ok(());
     }
     let why = format!(

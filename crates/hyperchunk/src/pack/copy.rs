@@ -18,7 +18,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Minimum size of a dataset for which more than one thread is started.
-const BYTES_FOR_THREADS: u64 = 4 << 20;
+const MIN_THREADED_BYTES: u64 = 4 << 20;
 
 /// Numbers of chunks and selections that were copied.
 #[derive(Debug, Default)]
@@ -58,7 +58,7 @@ pub(crate) fn copy_item(
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<CopyCounts> {
     let Some(pair) = pair(packing, made, number) else { return Ok(CopyCounts::default()) };
-    let threads = if pair.plan.bytes < BYTES_FOR_THREADS { 1 } else { packing.threads() };
+    let threads = if pair.plan.bytes < MIN_THREADED_BYTES { 1 } else { packing.threads() };
     copy_pairs(packing, writer, made, vec![pair], threads, progress)
 }
 

@@ -265,7 +265,7 @@ fn structure_in_front() {
     let page = packed.page.unwrap();
     let report = crate::check::check(&file, &crate::check::Assumptions::new(0.03, 80e6)).unwrap();
     // The bytes that opening for a listing fetches, and the rest of the page.
-    let requests = 1 + u64::from(page > RemoteOptions::LISTING);
+    let requests = 1 + u64::from(page > RemoteOptions::MIN_LISTING_BYTES);
     assert_eq!((report.page, report.list.requests), (Some(page), requests), "{report:?}");
     let dataset = get(&file, "again").dataset().unwrap();
     assert!(dataset.chunks().unwrap().iter().all(|chunk| chunk.address >= page));

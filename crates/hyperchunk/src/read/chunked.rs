@@ -21,7 +21,7 @@ const SPARSE_FACTOR: u64 = 8;
 const MIN_PART_BYTES: usize = 512;
 
 /// State of one read of a chunked dataset.
-pub(super) struct Reading<'a> {
+pub(super) struct ChunkedRead<'a> {
     dataset: &'a Dataset,
     chunked: &'a Chunked,
     output: &'a Output<'a>,
@@ -40,7 +40,7 @@ pub(super) fn read(
     output: &Output<'_>,
 ) -> Result<()> {
     let limits = &dataset.object().file().options().limits;
-    let reading = Reading::new(dataset, chunked, output)?;
+    let reading = ChunkedRead::new(dataset, chunked, output)?;
     reading.with_pieces(selection, |table, jobs, sparse| {
         let at_once = limits.in_flight_bytes / (3 * reading.chunk_bytes as u64).max(1);
         let threads =
@@ -76,7 +76,7 @@ pub(super) fn plan<'a>(
     output: &'a Output<'a>,
     parts: &mut Parts<'a>,
 ) -> Result<()> {
-    let reading = Arc::new(Reading::new(dataset, chunked, output)?);
+    let reading = Arc::new(ChunkedRead::new(dataset, chunked, output)?);
     let source = &dataset.object().file().0.source;
     let mut scratch = Scratch::default();
     let mut divider = Divider::new(output.stored_size);
@@ -98,7 +98,7 @@ pub(super) fn named(error: Error, found: Option<StoredChunk>) -> Error {
     }
 }
 
-impl<'a> Reading<'a> {
+impl<'a> ChunkedRead<'a> {
     pub(super) fn new(dataset: &'a Dataset, chunked: &'a Chunked, output: &'a Output<'a>) -> Result<Self> {
         let limits = &dataset.object().file().options().limits;
         if chunked.element_size != dataset.datatype().size {
@@ -248,7 +248,7 @@ impl<'a> Reading<'a> {
     }
 }
 
-impl Reading<'_> {
+impl ChunkedRead<'_> {
     /// Returns the size of a decoded chunk, in bytes.
     pub(super) fn chunk_bytes(&self) -> usize {
         self.chunk_bytes

@@ -79,7 +79,7 @@ impl<'a> Parts<'a> {
 const MAX_WAITING_BYTES: u64 = 16 << 20;
 
 /// A block some of whose requests have not arrived.
-struct Landing {
+struct IncompleteBlock {
     left: usize,
     bytes: BytesMut,
 }
@@ -122,7 +122,7 @@ impl<'a> Blocks<'a> {
     /// and bytes.
     fn land(
         &self,
-        landing: &mut HashMap<usize, Landing>,
+        incomplete: &mut HashMap<usize, IncompleteBlock>,
         (file, place): (usize, usize),
         bytes: Bytes,
     ) -> Result<Option<(usize, Bytes)>> {
@@ -136,11 +136,11 @@ impl<'a> Blocks<'a> {
             usize::try_from(range.end - range.start)
                 .map_err(|_| Error::limit("a block larger than the address space"))
         };
-        let whole = match landing.entry(*number) {
+        let whole = match incomplete.entry(*number) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(new) => {
                 let bytes = BytesMut::zeroed(length(&block.range)?);
-                new.insert(Landing { left: block.requests.len(), bytes })
+                new.insert(IncompleteBlock { left: block.requests.len(), bytes })
             }
         };
         let at = length(&(block.range.start..range.start))?;
@@ -150,7 +150,7 @@ impl<'a> Blocks<'a> {
         if whole.left > 0 {
             return Ok(None);
         }
-        Ok(landing.remove(number).map(|whole| (*number, whole.bytes.freeze())))
+        Ok(incomplete.remove(number).map(|whole| (*number, whole.bytes.freeze())))
     }
 
     fn work_on(&self, number: usize, bytes: &[u8], scratch: &mut Scratch) -> Result<()> {
@@ -176,11 +176,11 @@ impl<'a> Blocks<'a> {
 
 fn run(groups: Vec<(Arc<dyn Source>, Vec<Part<'_>>)>, threads: usize, in_flight: u64) -> Result<()> {
     let (all, wanted) = Blocks::plan(groups)?;
-    let mut landing = HashMap::new();
+    let mut incomplete = HashMap::new();
     if threads <= 1 || all.blocks.len() <= 1 {
         let mut scratch = Scratch::default();
         return fetch_many(&wanted, &mut |file, place, bytes| match all.land(
-            &mut landing,
+            &mut incomplete,
             (file, place),
             bytes,
         )? {
@@ -208,7 +208,7 @@ fn run(groups: Vec<(Arc<dyn Source>, Vec<Part<'_>>)>, threads: usize, in_flight:
             if failed.load(Ordering::Relaxed) {
                 return Err(stopped());
             }
-            match all.land(&mut landing, (file, place), bytes)? {
+            match all.land(&mut incomplete, (file, place), bytes)? {
                 Some(whole) if !workers.is_empty() => send.send(whole).map_err(|_| stopped()),
                 Some((number, bytes)) => all.work_on(number, &bytes, &mut scratch),
                 None => Ok(()),

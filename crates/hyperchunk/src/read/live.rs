@@ -2,7 +2,7 @@
 //! processors.
 
 use super::cache::ChunkCache;
-use super::chunked::{Reading, named, read_at};
+use super::chunked::{ChunkedRead, named, read_at};
 use super::fetch::{Part, Parts, Scratch};
 use super::output::Output;
 use super::table::StoredChunk;
@@ -29,7 +29,7 @@ pub(super) fn read(
     selection: &Selection,
     output: &Output<'_>,
 ) -> Result<()> {
-    let reading = Reading::new(dataset, chunked, output)?;
+    let reading = ChunkedRead::new(dataset, chunked, output)?;
     let mut jobs = Vec::new();
     reading.each_there(selection, |piece, chunk| {
         if chunk.filter_mask != 0 || chunk.size > MAX_STUB_BYTES {

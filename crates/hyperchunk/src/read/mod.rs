@@ -37,7 +37,7 @@ pub use workers::spread;
 
 /// Minimum number of bytes for each thread. Smaller reads are done by the calling thread, since starting
 /// others takes longer.
-pub const WORTH_A_THREAD: u64 = 1 << 20;
+pub const MIN_BYTES_PER_THREAD: u64 = 1 << 20;
 /// Size in bytes of stored elements up to which a conversion is always allowed.
 const MIN_SCRATCH_BYTES: usize = 16 << 20;
 
@@ -262,7 +262,7 @@ impl Dataset {
 
     /// Returns the number of threads for a read of this many bytes.
     fn threads_for(&self, bytes: u64) -> usize {
-        let worth = usize::try_from(bytes / WORTH_A_THREAD).unwrap_or(usize::MAX);
+        let worth = usize::try_from(bytes / MIN_BYTES_PER_THREAD).unwrap_or(usize::MAX);
         self.object().file().options().thread_count().min(worth.max(1))
     }
 }

@@ -8,7 +8,7 @@ use hyperchunk_format::parse::extents::{self, Extent};
 use std::ops::Range;
 
 /// Maximum size of a chunk grid whose index is always read whole and cached.
-const SMALL_GRID: u64 = 1 << 16;
+const SMALL_GRID_CHUNKS: u64 = 1 << 16;
 
 /// Stored chunks by their scaled coordinates.
 #[derive(Debug)]
@@ -121,7 +121,7 @@ pub(crate) fn with_table<T>(
     let touched =
         region.iter().map(|range| range.end.saturating_sub(range.start)).fold(1, u64::saturating_mul);
     let map = chunk_map(dataset, chunked);
-    if places > SMALL_GRID && touched < places / 4 {
+    if places > SMALL_GRID_CHUNKS && touched < places / 4 {
         let chunks = dataset.object().parse(|image, _| chunk_index::within(image, &map, region))?;
         return with(&ChunkTable::new(chunked.dims.len(), chunks));
     }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use std::collections::HashMap;
 
 /// Attributes that HDF5 and netCDF use internally, which are omitted.
-const HIDDEN: [&[u8]; 9] = [
+const INTERNAL_ATTRIBUTES: [&[u8]; 9] = [
     b"REFERENCE_LIST",
     b"CLASS",
     b"DIMENSION_LIST",
@@ -76,7 +76,8 @@ fn stored<T>(result: Result<T>) -> Result<Option<T>> {
 pub(crate) fn plain(object: &Object) -> Result<Map<String, Value>> {
     let mut attributes = Map::new();
     for (name, attribute) in stored(object.each_attribute())?.unwrap_or_default() {
-        let Some(attribute) = stored(attribute)?.filter(|_| !HIDDEN.contains(&name.as_bytes())) else {
+        let Some(attribute) = stored(attribute)?.filter(|_| !INTERNAL_ATTRIBUTES.contains(&name.as_bytes()))
+        else {
             continue;
         };
         if let Some((name, value)) = name.as_str().zip(value(object, &attribute)?) {

@@ -9,7 +9,7 @@ mod zarr;
 pub(crate) use attributes::plain as plain_attributes;
 pub use import::import;
 
-use crate::walk::{Found, Next};
+use crate::walk::{Next, VisitedItem};
 use crate::{Dataset, Error, File, Object, Result};
 use hyperchunk_format::model::{Layout, ObjectKind};
 use serde_json::{Value, json};
@@ -44,14 +44,16 @@ pub fn export(file: &File, url: &str, kind: Kind, out: &mut dyn Write) -> Result
     writer.open()?;
     file.walk(&root, b"/", &mut |visit| {
         match visit.found {
-            Found::Object(object) => writer.object(object, visit.path)?,
-            Found::Again(first) => {
+            VisitedItem::Object(object) => writer.object(object, visit.path)?,
+            VisitedItem::Again(first) => {
                 let first = format!("the same as {}", String::from_utf8_lossy(first));
                 writer.left.push((visit.path.to_vec(), first));
             }
-            Found::Link => writer.left.push((visit.path.to_vec(), "a link that is not followed".into())),
-            Found::Broken(error) if error.is_of_reading() => return Err(error),
-            Found::Broken(error) => writer.left.push((visit.path.to_vec(), error.to_string())),
+            VisitedItem::Link => {
+                writer.left.push((visit.path.to_vec(), "a link that is not followed".into()))
+            }
+            VisitedItem::Broken(error) if error.is_of_reading() => return Err(error),
+            VisitedItem::Broken(error) => writer.left.push((visit.path.to_vec(), error.to_string())),
         }
         Ok(Next::Enter)
     })?;

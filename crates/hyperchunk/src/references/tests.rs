@@ -25,7 +25,7 @@ fn chunks_go_out_and_in() {
         let mut chunks = 0;
         let root = file.root().unwrap();
         file.walk(&root, b"/", &mut |visit| {
-            let Found::Object(object) = visit.found else { return Ok(Next::Enter) };
+            let VisitedItem::Object(object) = visit.found else { return Ok(Next::Enter) };
             let path = visit.path;
             if object.kind() != ObjectKind::Dataset || left.iter().any(|(left, _)| left == path) {
                 return Ok(Next::Enter);

@@ -18,11 +18,11 @@ pub(super) struct Array {
     rank: usize,
     /// Number of axes that elements of an array datatype add; chunks have the coordinate 0 on these.
     inner: usize,
-    chunks: Vec<Placed>,
+    chunks: Vec<ChunkLocation>,
 }
 
 /// A chunk: its scaled coordinates, file offset and length.
-struct Placed(Vec<u64>, u64, u64);
+struct ChunkLocation(Vec<u64>, u64, u64);
 
 impl Array {
     /// Describes a dataset.
@@ -116,7 +116,7 @@ impl Array {
 
     /// Iterates over its chunks: key, offset in the file, length.
     pub(super) fn chunks(&self) -> impl Iterator<Item = (String, u64, u64)> {
-        self.chunks.iter().map(|Placed(place, offset, length)| (self.key(place), *offset, *length))
+        self.chunks.iter().map(|ChunkLocation(place, offset, length)| (self.key(place), *offset, *length))
     }
 }
 
@@ -124,21 +124,21 @@ impl Array {
 ///
 /// # Errors
 /// Unsupported if chunks have different filter masks.
-fn placed(dataset: &Dataset, base: u64) -> Result<(Vec<Placed>, u32)> {
+fn placed(dataset: &Dataset, base: u64) -> Result<(Vec<ChunkLocation>, u32)> {
     let chunks = dataset.chunks()?;
     let mask = chunks.first().map_or(0, |chunk| chunk.filter_mask);
     if chunks.iter().any(|chunk| chunk.filter_mask != mask) {
         return Err(Error::unsupported("some of its chunks skip filters, which references cannot express"));
     }
     let place = |chunk: hyperchunk_format::model::Chunk| {
-        Placed(chunk.scaled, chunk.address.saturating_add(base), chunk.size)
+        ChunkLocation(chunk.scaled, chunk.address.saturating_add(base), chunk.size)
     };
     Ok((chunks.into_iter().map(place).collect(), mask))
 }
 
 /// Divides contiguous data along the slowest axis into chunks of equal size. Returns a chunk's extent, and
 /// the chunks.
-fn pieces(dims: &[u64], size: u64, offset: Option<u64>) -> (Vec<u64>, Vec<Placed>) {
+fn pieces(dims: &[u64], size: u64, offset: Option<u64>) -> (Vec<u64>, Vec<ChunkLocation>) {
     let mut chunk: Vec<u64> = dims.iter().map(|dim| (*dim).max(1)).collect();
     let row = dims.iter().skip(1).fold(size, |row, dim| row.saturating_mul(*dim));
     if let Some((rows, extent)) = chunk.first_mut().zip(dims.first().filter(|extent| **extent > 0)) {
@@ -149,7 +149,7 @@ fn pieces(dims: &[u64], size: u64, offset: Option<u64>) -> (Vec<u64>, Vec<Placed
     }
     let Some(offset) = offset.filter(|_| !dims.contains(&0)) else { return (chunk, Vec::new()) };
     let Some((rows, extent)) = chunk.first().zip(dims.first()) else {
-        return (chunk, vec![Placed(Vec::new(), offset, size)]);
+        return (chunk, vec![ChunkLocation(Vec::new(), offset, size)]);
     };
     let length = rows.saturating_mul(row);
     let placed = (0..extent / rows).map(|number| {
@@ -157,7 +157,7 @@ fn pieces(dims: &[u64], size: u64, offset: Option<u64>) -> (Vec<u64>, Vec<Placed
         if let Some(first) = place.first_mut() {
             *first = number;
         }
-        Placed(place, offset.saturating_add(number.saturating_mul(length)), length)
+        ChunkLocation(place, offset.saturating_add(number.saturating_mul(length)), length)
     });
     let placed = placed.collect();
     (chunk, placed)
@@ -414,7 +414,7 @@ mod tests {
         let check = |dims: &[u64], size, rows: u64, count: usize| {
             let (chunk, placed) = pieces(dims, size, Some(100));
             assert_eq!((chunk[0], placed.len()), (rows, count), "{dims:?}");
-            let bytes: u64 = placed.iter().map(|Placed(_, _, length)| length).sum();
+            let bytes: u64 = placed.iter().map(|ChunkLocation(_, _, length)| length).sum();
             assert_eq!(bytes, dims.iter().product::<u64>() * size);
         };
         check(&[1 << 27], 8, 1 << 21, 64);

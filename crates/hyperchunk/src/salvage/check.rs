@@ -21,7 +21,7 @@ const CHECKSUM_FILTERS: [u16; 2] = [1, 3];
 
 /// Result of checking one object.
 #[derive(Debug, Clone)]
-pub(super) struct Checked {
+pub(super) struct ObjectCheck {
     pub(super) condition: Condition,
     pub(super) evidence: Option<Evidence>,
     pub(super) reason: Option<String>,
@@ -45,7 +45,7 @@ pub(super) struct Rows {
     pub(super) bytes: u64,
 }
 
-impl Checked {
+impl ObjectCheck {
     pub(super) fn whole(evidence: Option<Evidence>, extents: Vec<Range<u64>>) -> Self {
         Self {
             condition: Condition::Whole,
@@ -68,28 +68,28 @@ impl Checked {
 ///
 /// # Errors
 /// Errors of reading the file. Damage is no error but part of the result.
-pub(super) fn check(object: &FoundObject, progress: &(dyn Fn(u64) + Sync)) -> Result<Checked> {
-    let Some(dataset) = &object.dataset else { return Ok(Checked::whole(None, Vec::new())) };
+pub(super) fn check(object: &FoundObject, progress: &(dyn Fn(u64) + Sync)) -> Result<ObjectCheck> {
+    let Some(dataset) = &object.dataset else { return Ok(ObjectCheck::whole(None, Vec::new())) };
     match data(dataset, progress) {
         Err(error) if error.is_of_reading() => Err(error),
-        Err(error) => Ok(Checked::lost(error)),
+        Err(error) => Ok(ObjectCheck::lost(error)),
         Ok(checked) => Ok(checked),
     }
 }
 
-fn data(dataset: &Dataset, progress: &(dyn Fn(u64) + Sync)) -> Result<Checked> {
+fn data(dataset: &Dataset, progress: &(dyn Fn(u64) + Sync)) -> Result<ObjectCheck> {
     if Marker::from_dataset(dataset).is_some() {
         let message = "its data are in the files of a sharded store: see `hyperchunk store recover`";
-        return Ok(Checked::lost(message));
+        return Ok(ObjectCheck::lost(message));
     }
     if *dataset.dataspace() == Dataspace::Null {
-        return Ok(Checked::whole(None, Vec::new()));
+        return Ok(ObjectCheck::whole(None, Vec::new()));
     }
     if !dataset.external().is_empty() {
         return external(dataset);
     }
     match dataset.layout() {
-        Layout::Virtual { .. } => Ok(Checked::whole(None, Vec::new())),
+        Layout::Virtual { .. } => Ok(ObjectCheck::whole(None, Vec::new())),
         Layout::Compact { .. } => {
             if !is_flat(dataset) {
                 return Division::new(dataset, progress).all(Vec::new());
@@ -97,9 +97,9 @@ fn data(dataset: &Dataset, progress: &(dyn Fn(u64) + Sync)) -> Result<Checked> {
             let checksum = dataset.object().header().version > 1;
             let evidence = if checksum { Evidence::Checksum } else { Evidence::Unchecked };
             progress(dataset.elements()?.saturating_mul(dataset.datatype().size));
-            Ok(Checked::whole(Some(evidence), Vec::new()))
+            Ok(ObjectCheck::whole(Some(evidence), Vec::new()))
         }
-        Layout::Contiguous { address: None, .. } => Ok(Checked::whole(None, Vec::new())),
+        Layout::Contiguous { address: None, .. } => Ok(ObjectCheck::whole(None, Vec::new())),
         Layout::Contiguous { address: Some(address), .. } => contiguous(dataset, *address, progress),
         Layout::Chunked(chunked) => chunks(dataset, chunked, progress),
     }
@@ -107,7 +107,7 @@ fn data(dataset: &Dataset, progress: &(dyn Fn(u64) + Sync)) -> Result<Checked> {
 
 /// Checks the size of a dataset in external files. The files are not read. HDF5 rejects a dataset that is
 /// larger than their reserved sizes.
-fn external(dataset: &Dataset) -> Result<Checked> {
+fn external(dataset: &Dataset) -> Result<ObjectCheck> {
     let size = dataset.elements()?.checked_mul(dataset.datatype().size);
     let mut room = Some(0_u64);
     for part in dataset.external() {
@@ -116,11 +116,11 @@ fn external(dataset: &Dataset) -> Result<Checked> {
     match room {
         Some(room) if size.is_none_or(|size| size > room) => {
             let extent = dataset.dims();
-            Ok(Checked::lost(format!(
+            Ok(ObjectCheck::lost(format!(
                 "its extent {extent:?} does not fit into the {room} bytes of its external files"
             )))
         }
-        _ => Ok(Checked::whole(None, Vec::new())),
+        _ => Ok(ObjectCheck::whole(None, Vec::new())),
     }
 }
 
@@ -129,7 +129,7 @@ pub(super) fn is_flat(dataset: &Dataset) -> bool {
     !dataset.datatype().has_vlen() && !dataset.datatype().has_reference()
 }
 
-fn contiguous(dataset: &Dataset, address: u64, progress: &(dyn Fn(u64) + Sync)) -> Result<Checked> {
+fn contiguous(dataset: &Dataset, address: u64, progress: &(dyn Fn(u64) + Sync)) -> Result<ObjectCheck> {
     let file = dataset.object().file();
     let base = file.superblock().base;
     let size = dataset.elements()?.checked_mul(dataset.datatype().size);
@@ -141,10 +141,10 @@ fn contiguous(dataset: &Dataset, address: u64, progress: &(dyn Fn(u64) + Sync)) 
             return Division::new(dataset, progress).all(extents);
         }
         progress(size);
-        return Ok(Checked::whole(Some(Evidence::Unchecked), extents));
+        return Ok(ObjectCheck::whole(Some(Evidence::Unchecked), extents));
     }
     let reason = format!("the file ends after {left} of its {size} bytes");
-    let mut checked = Checked::lost(reason);
+    let mut checked = ObjectCheck::lost(reason);
     let dims = dataset.dims();
     let row = dims.iter().skip(1).fold(dataset.datatype().size, |size, dim| size.saturating_mul(*dim));
     let rows = left.checked_div(row).unwrap_or(0);
@@ -164,10 +164,10 @@ fn contiguous(dataset: &Dataset, address: u64, progress: &(dyn Fn(u64) + Sync)) 
         checked.condition = Condition::Incomplete;
         checked.evidence = Some(Evidence::Unchecked);
     }
-    Ok(Checked { extents, ..checked })
+    Ok(ObjectCheck { extents, ..checked })
 }
 
-fn chunks(dataset: &Dataset, chunked: &Chunked, progress: &(dyn Fn(u64) + Sync)) -> Result<Checked> {
+fn chunks(dataset: &Dataset, chunked: &Chunked, progress: &(dyn Fn(u64) + Sync)) -> Result<ObjectCheck> {
     let mut missing: Vec<Region> = Vec::new();
     let mut reason = None;
     let listed = match dataset.chunks() {
@@ -185,7 +185,7 @@ fn chunks(dataset: &Dataset, chunked: &Chunked, progress: &(dyn Fn(u64) + Sync))
             return Err(error);
         }
         let extents = listed.iter().map(|chunk| chunk.address..chunk.address.saturating_add(chunk.size));
-        return Ok(Checked { extents: extents.collect(), ..Checked::lost(error) });
+        return Ok(ObjectCheck { extents: extents.collect(), ..ObjectCheck::lost(error) });
     }
     let doubtful = overlapping(&listed);
     let mut evidence = Evidence::Checksum;
@@ -226,16 +226,16 @@ fn chunks(dataset: &Dataset, chunked: &Chunked, progress: &(dyn Fn(u64) + Sync))
         }
         return Ok(division.finish(extents));
     }
-    let Some(reason) = reason else { return Ok(Checked::whole(evidence, extents)) };
+    let Some(reason) = reason else { return Ok(ObjectCheck::whole(evidence, extents)) };
     if whole.is_empty() {
-        return Ok(Checked { extents, ..Checked::lost(reason) });
+        return Ok(ObjectCheck { extents, ..ObjectCheck::lost(reason) });
     }
-    Ok(Checked {
+    Ok(ObjectCheck {
         condition: Condition::Incomplete,
         reason: Some(reason),
         missing: merged(missing.iter().map(|one| elements(dataset, chunked, one)).collect()),
         chunks: whole,
-        ..Checked::whole(evidence, extents)
+        ..ObjectCheck::whole(evidence, extents)
     })
 }
 

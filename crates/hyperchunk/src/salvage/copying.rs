@@ -1,6 +1,6 @@
 //! Copying of incomplete datasets, and of contiguous datasets in sparse files.
 
-use super::check::{Checked, Rows};
+use super::check::{ObjectCheck, Rows};
 use super::divide::selection;
 use super::holes;
 use crate::pack::list::Item;
@@ -74,7 +74,7 @@ impl Pair<'_> {
     }
 
     /// Copies the undamaged parts of an incomplete dataset.
-    pub(super) fn copy_parts(&self, checked: &Checked, progress: &(dyn Fn(u64) + Sync)) -> Result<()> {
+    pub(super) fn copy_parts(&self, checked: &ObjectCheck, progress: &(dyn Fn(u64) + Sync)) -> Result<()> {
         if let Some(rows) = &checked.rows {
             return self.copy_rows(rows, progress);
         }

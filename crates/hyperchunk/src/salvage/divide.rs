@@ -1,6 +1,6 @@
 //! Search for undamaged elements in a dataset whose elements refer to heaps or objects.
 
-use super::check::Checked;
+use super::check::ObjectCheck;
 use super::report::{Condition, Evidence, MissingPart};
 use crate::digest::check_elements;
 use crate::io::interrupt;
@@ -45,7 +45,7 @@ impl<'d> Division<'d> {
     }
 
     /// Divides the whole dataset.
-    pub(super) fn all(mut self, extents: Vec<Range<u64>>) -> Result<Checked> {
+    pub(super) fn all(mut self, extents: Vec<Range<u64>>) -> Result<ObjectCheck> {
         self.divide(self.dataset.dims().iter().map(|dim| 0..*dim).collect())?;
         Ok(self.finish(extents))
     }
@@ -105,17 +105,17 @@ impl<'d> Division<'d> {
     }
 
     /// Returns the result. The evidence is [`Evidence::Unchecked`], as global heaps have no checksums.
-    pub(super) fn finish(self, extents: Vec<Range<u64>>) -> Checked {
+    pub(super) fn finish(self, extents: Vec<Range<u64>>) -> ObjectCheck {
         let evidence = (!self.whole.is_empty()).then_some(Evidence::Unchecked);
         match self.reason {
-            None => Checked::whole(evidence, extents),
-            Some(reason) if self.whole.is_empty() => Checked { extents, ..Checked::lost(reason) },
-            reason => Checked {
+            None => ObjectCheck::whole(evidence, extents),
+            Some(reason) if self.whole.is_empty() => ObjectCheck { extents, ..ObjectCheck::lost(reason) },
+            reason => ObjectCheck {
                 condition: Condition::Incomplete,
                 reason,
                 missing: merged(self.missing),
                 boxes: self.whole,
-                ..Checked::whole(evidence, extents)
+                ..ObjectCheck::whole(evidence, extents)
             },
         }
     }

@@ -1,6 +1,6 @@
 //! Ranges of the file that objects use.
 
-use super::check::Checked;
+use super::check::ObjectCheck;
 use super::find::FoundObject;
 use hyperchunk_format::model::Name;
 use std::collections::BTreeSet;
@@ -15,7 +15,7 @@ pub(super) struct Extents(Vec<Range<u64>>);
 
 impl Extents {
     /// Adds the ranges of an object's header blocks and data.
-    pub(super) fn add_object(&mut self, object: &FoundObject, checked: &Checked) {
+    pub(super) fn add_object(&mut self, object: &FoundObject, checked: &ObjectCheck) {
         let header = object.object.header();
         let first = (header.address, header.first_block_bytes);
         for (start, length) in header.continuations.iter().copied().chain([first]) {
@@ -52,7 +52,7 @@ impl Extents {
 
 /// Returns notes about pairs of objects whose data overlap in the file. In an undamaged file there are none,
 /// so the address of one of the two is damaged.
-pub(super) fn conflicts(objects: &[FoundObject], checks: &[Checked]) -> Vec<String> {
+pub(super) fn conflicts(objects: &[FoundObject], checks: &[ObjectCheck]) -> Vec<String> {
     let mut ranges: Vec<(Range<u64>, usize)> = Vec::new();
     for (number, checked) in checks.iter().enumerate() {
         ranges.extend(

@@ -1,6 +1,6 @@
 //! Objects of a damaged file: first objects that links point to, then objects that a scan found.
 
-use super::check::Checked;
+use super::check::ObjectCheck;
 use super::extents::Extents;
 use super::report::{Loss, SalvagedObject};
 use super::{LOST_AND_FOUND, report::Condition};
@@ -29,7 +29,7 @@ pub(super) struct FoundObject {
 
 /// All objects of the file that are known.
 #[derive(Debug, Default)]
-pub(super) struct Found {
+pub(super) struct KnownObjects {
     pub(super) objects: Vec<FoundObject>,
     pub(super) lost: Vec<SalvagedObject>,
     /// Indices in `objects` by address.
@@ -38,7 +38,7 @@ pub(super) struct Found {
     damaged: HashSet<u64>,
 }
 
-impl Found {
+impl KnownObjects {
     /// Returns whether a link, or the object that it points to, is damaged.
     pub(super) fn is_damaged(&self) -> bool {
         !self.lost.is_empty() || self.objects.iter().any(|object| !object.lost_links.is_empty())
@@ -170,9 +170,9 @@ impl Found {
     pub(super) fn drop_overlapping(
         &mut self,
         first: usize,
-        orphans: &[Checked],
+        orphans: &[ObjectCheck],
         extents: &Extents,
-        checks: &mut Vec<Checked>,
+        checks: &mut Vec<ObjectCheck>,
         notes: &mut Vec<String>,
     ) {
         let mut dropped = 0;

@@ -25,7 +25,7 @@ pub use report::{Condition, Evidence, Loss, MissingPart, SalvageReport, Salvaged
 use crate::io::{LocalFile, Source};
 use crate::output;
 use crate::{OpenOptions, Result};
-use check::Checked;
+use check::ObjectCheck;
 use extents::Extents;
 use std::path::Path;
 use std::sync::Arc;
@@ -96,7 +96,7 @@ pub fn salvage(
     };
     let opened = open::open(&source, path, &open_options)?;
     let file = opened.file;
-    let mut found = find::Found::default();
+    let mut found = find::KnownObjects::default();
     if let Some(root) = opened.root {
         found.walk(&file, root, b"/", false)?;
     }
@@ -146,7 +146,11 @@ fn open_source(path: &Path) -> Result<(Arc<dyn Source>, Option<String>)> {
 }
 
 /// Checks the objects with index `first` or higher.
-fn check_from(found: &find::Found, first: usize, progress: &(dyn Fn(u64) + Sync)) -> Result<Vec<Checked>> {
+fn check_from(
+    found: &find::KnownObjects,
+    first: usize,
+    progress: &(dyn Fn(u64) + Sync),
+) -> Result<Vec<ObjectCheck>> {
     let objects = found.objects.get(first..).unwrap_or_default();
     objects.iter().map(|object| check::check(object, progress)).collect()
 }

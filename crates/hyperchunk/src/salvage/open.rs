@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// A damaged file, open for reading.
-pub(super) struct Opened {
+pub(super) struct DamagedFile {
     pub(super) file: File,
     /// The root group, if its header is undamaged.
     pub(super) root: Option<Object>,
@@ -21,7 +21,7 @@ pub(super) struct Opened {
 
 /// Opens a file with the first candidate superblock whose root is a group; otherwise with the first candidate
 /// whose root cannot be read, or a guessed superblock.
-pub(super) fn open(source: &Arc<dyn Source>, path: &Path, options: &OpenOptions) -> Result<Opened> {
+pub(super) fn open(source: &Arc<dyn Source>, path: &Path, options: &OpenOptions) -> Result<DamagedFile> {
     let view = FileView::new(source);
     let fuel = Fuel::new(&options.limits);
     let found = superblock::candidates(&view, &options.limits, &fuel);
@@ -39,7 +39,7 @@ pub(super) fn open(source: &Arc<dyn Source>, path: &Path, options: &OpenOptions)
                 if let Some((_, error)) = first {
                     damage.push(error);
                 }
-                return Ok(Opened { file, root: Some(root), damage, unclosed });
+                return Ok(DamagedFile { file, root: Some(root), damage, unclosed });
             }
             Ok(_) => first = first.or(Some((file, "root group: the object is not a group".to_owned()))),
             Err(error) => first = first.or_else(|| Some((file, format!("root group: {error}")))),
@@ -48,13 +48,13 @@ pub(super) fn open(source: &Arc<dyn Source>, path: &Path, options: &OpenOptions)
     match first {
         Some((file, error)) => {
             damage.push(error);
-            Ok(Opened { file, root: None, damage, unclosed })
+            Ok(DamagedFile { file, root: None, damage, unclosed })
         }
         None => {
             let sizes = hyperchunk_format::Sizes { address: 8, length: 8 };
             let superblock = superblock::guess(0, 0, sizes, source.size(), u64::MAX);
             let file = File::assume(Arc::clone(source), path, options, superblock)?;
-            Ok(Opened { file, root: None, damage, unclosed })
+            Ok(DamagedFile { file, root: None, damage, unclosed })
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Writing of the new file with the undamaged content, by the code of packing.
 
-use super::check::Checked;
+use super::check::ObjectCheck;
 use super::copying::Pair;
-use super::find::{Found, FoundObject};
+use super::find::{FoundObject, KnownObjects};
 use super::report::{Condition, Loss, SalvageReport, SalvagedObject};
 use super::{LOST_AND_FOUND, MISSING_ATTRIBUTE, SalvageOptions, Step, structure};
 use crate::pack::list::{Contents, Item};
@@ -22,15 +22,15 @@ use std::sync::Arc;
 
 /// Writes the new file; returns a report with the condition of each object.
 pub(super) fn rebuild(
-    found: Found,
-    checks: Vec<Checked>,
+    found: KnownObjects,
+    checks: Vec<ObjectCheck>,
     file: &File,
     output: &Path,
     options: &SalvageOptions,
     damage: Vec<String>,
     progress: &(dyn Fn(Step, u64) + Sync),
 ) -> Result<SalvageReport> {
-    let mut salvage = Rebuilding::plan(found, checks, file, options);
+    let mut salvage = Rebuild::plan(found, checks, file, options);
     salvage.report.damage = damage;
     let create = CreateOptions {
         oldest: salvage.packing.oldest,
@@ -66,10 +66,10 @@ pub(super) fn rebuild(
 }
 
 /// State of writing the new file.
-struct Rebuilding {
+struct Rebuild {
     packing: PackPlan,
     /// Result of the check, for each item.
-    checks: Vec<Checked>,
+    checks: Vec<ObjectCheck>,
     /// For each item, whether it is linked from `lost+found`.
     tops: Vec<bool>,
     report: SalvageReport,
@@ -78,8 +78,8 @@ struct Rebuilding {
     partial: bool,
 }
 
-impl Rebuilding {
-    fn plan(found: Found, checks: Vec<Checked>, file: &File, options: &SalvageOptions) -> Self {
+impl Rebuild {
+    fn plan(found: KnownObjects, checks: Vec<ObjectCheck>, file: &File, options: &SalvageOptions) -> Self {
         let mut report = SalvageReport { objects: Vec::new(), damage: Vec::new(), size: 0 };
         let mut tops = Vec::new();
         let mut items = Vec::new();
@@ -94,7 +94,7 @@ impl Rebuilding {
             entry.reason.clone_from(&checked.reason);
             entry.missing.clone_from(&checked.missing);
             entry.orphan = object.orphan;
-            entry.losses = Found::losses(&object);
+            entry.losses = KnownObjects::losses(&object);
             entry.structure = Some(structure::evidence(&object));
             report.objects.push(entry);
             let shallow = object.path.iter().filter(|byte| **byte == b'/').count() == 2;

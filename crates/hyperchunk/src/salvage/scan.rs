@@ -1,7 +1,7 @@
 //! Scan of a file's bytes for object headers.
 
 use super::extents::Extents;
-use super::find::Found;
+use super::find::KnownObjects;
 use super::holes;
 use crate::io::Source;
 use crate::{File, Object, OpenOptions, Result};
@@ -25,7 +25,7 @@ const MAX_V1_BYTES: u32 = 1 << 20;
 const LAST_MESSAGE_TYPE: u8 = 0x18;
 
 /// Objects that a scan found, and notes about it.
-pub(super) struct Scanned {
+pub(super) struct ScanResult {
     pub(super) objects: Vec<Object>,
     pub(super) notes: Vec<String>,
 }
@@ -37,15 +37,15 @@ pub(super) fn orphans(
     path: &Path,
     file: &File,
     options: &OpenOptions,
-    found: &Found,
+    found: &KnownObjects,
     extents: &Extents,
     progress: &(dyn Fn(u64) + Sync),
-) -> Result<Scanned> {
+) -> Result<ScanResult> {
     let mut limited = options.clone();
     limited.limits.visits = CANDIDATE_VISITS;
     let probe = File::assume(Arc::clone(source), path, &limited, file.superblock().clone())?;
     let base = file.superblock().base;
-    let mut scanned = Scanned { objects: Vec::new(), notes: Vec::new() };
+    let mut scanned = ScanResult { objects: Vec::new(), notes: Vec::new() };
     let mut bytes_left = source.size().saturating_mul(MAX_PASSES).saturating_add(64 << 20);
     let mut candidates_left = MAX_CANDIDATES;
     let mut buffer = vec![0; STEP_BYTES + PREFIX_BYTES];

@@ -9,7 +9,7 @@
 //! information.
 
 use super::DatasetId;
-use crate::walk::{Found, Next};
+use crate::walk::{Next, VisitedItem};
 use crate::{Dataset, File, Result};
 use hyperchunk_format::model::{ExternalFile, Name, ObjectKind, VirtualMapping};
 
@@ -80,8 +80,8 @@ impl Marker {
         file.walk(&file.root()?, b"/", &mut |visit| {
             match visit.found {
                 // A group whose bytes could not be read may have datasets.
-                Found::Broken(error) if error.is_of_reading() => return Err(error),
-                Found::Object(object) if object.kind() == ObjectKind::Dataset => {
+                VisitedItem::Broken(error) if error.is_of_reading() => return Err(error),
+                VisitedItem::Object(object) if object.kind() == ObjectKind::Dataset => {
                     let dataset = object.dataset()?;
                     if let Some(marker) = Self::from_dataset(&dataset) {
                         all.push((visit.path.to_vec(), marker, dataset));

@@ -143,9 +143,9 @@ pub(crate) fn unregistered() -> Error {
 
 /// Dataset of a store in a process without storage: every read is an error.
 #[derive(Debug)]
-pub(crate) struct Unregistered(pub(crate) Marker);
+pub(crate) struct UnregisteredDataset(pub(crate) Marker);
 
-impl DatasetStorage for Unregistered {
+impl DatasetStorage for UnregisteredDataset {
     fn marker(&self) -> Marker {
         self.0
     }

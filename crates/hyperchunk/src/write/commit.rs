@@ -242,12 +242,20 @@ impl Writer {
         let tree = self.0.tree();
         let frozen = freeze(&tree, false);
         let mut size = 0;
-        self.0.structure(&tree, &tree.reachable(), &frozen, superblock::SIZE, None, |length| {
-            size = length;
-            Ok(superblock::SIZE)
-        })?;
+        self.0.structure(
+            &tree,
+            &tree.reachable(),
+            &frozen,
+            superblock::SUPERBLOCK_BYTES,
+            None,
+            |length| {
+                size = length;
+                Ok(superblock::SUPERBLOCK_BYTES)
+            },
+        )?;
         let front = self.0.front.lock().unwrap_or_else(PoisonError::into_inner);
-        let start = front.as_ref().map_or(superblock::SIZE, |free| free.start.next_multiple_of(8));
+        let start =
+            front.as_ref().map_or(superblock::SUPERBLOCK_BYTES, |free| free.start.next_multiple_of(8));
         start.checked_add(size).ok_or_else(|| Error::limit("the structure exceeds 2^64 bytes"))
     }
 }

@@ -42,7 +42,7 @@ impl CommitMark {
 
     /// Returns whether the file of `length` bytes in a sink has this commit, with unchanged structure.
     fn is_in(&self, sink: &dyn Sink, length: u64) -> Result<bool> {
-        let mut found = vec![0; usize::try_from(superblock::SIZE).unwrap_or(0)];
+        let mut found = vec![0; usize::try_from(superblock::SUPERBLOCK_BYTES).unwrap_or(0)];
         sink.read_at(0, &mut found)?;
         let end = self.start.checked_add(self.length).filter(|end| *end <= length);
         if lasting_fields(&found) != self.superblock || end.is_none() {

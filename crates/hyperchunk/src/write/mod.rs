@@ -50,7 +50,7 @@ use crate::Result;
 use hyperchunk_format::encode::{self, LibVersion};
 use hyperchunk_format::model::Datatype;
 
-pub use crate::io::upload::Stored;
+pub use crate::io::upload::StoredObject;
 pub(crate) use abandoned_journal::{check_recovered, check_unjournalled};
 pub use dataset::{ChunkRun, DatasetWriter, DirectChunk, FilePart};
 pub(crate) use edit::{
@@ -59,11 +59,11 @@ pub(crate) use edit::{
 pub use embedded_format::{FormatBytes, Offsets, Plan, SealedObject, SecondFormat};
 pub use lookup::Target;
 pub use options::{CreateOptions, DatasetOptions, FileLayout, NewLayout, Sync};
-pub use paths::{Existing, LinkPlace, missing_attribute};
+pub use paths::{ExistingLink, LinkPlace, missing_attribute};
 pub use recover::{RecoveryReport, recover};
 pub use rewrite::AdoptedObjects;
 pub use sink::{LocalSink, MemorySink, Sink};
-pub use snapshot::Reading;
+pub use snapshot::ReadGuard;
 pub use stream::StreamSink;
 pub use tree::{NewLink, NodeId};
 pub use writer::Writer;

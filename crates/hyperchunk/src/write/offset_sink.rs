@@ -2,7 +2,7 @@
 
 use super::sink::Sink;
 use crate::Result;
-use crate::io::upload::Stored;
+use crate::io::upload::StoredObject;
 use std::fs::File;
 use std::io::IoSlice;
 use std::sync::Arc;
@@ -82,7 +82,7 @@ impl Sink for OffsetSink {
         self.sink.discard()
     }
 
-    fn stored(&self) -> Option<Stored> {
+    fn stored(&self) -> Option<StoredObject> {
         self.sink.stored()
     }
 

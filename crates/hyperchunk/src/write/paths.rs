@@ -26,7 +26,7 @@ pub struct LinkPlace {
 
 /// Handling of an existing link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Existing {
+pub enum ExistingLink {
     /// Fails.
     Refuse,
     /// Removes the link.
@@ -156,11 +156,11 @@ impl Writer {
     ///
     /// # Errors
     /// Exists if the name exists and may not be replaced; the errors of [`Writer::unlink`].
-    pub fn make_room(&self, place: &LinkPlace, existing: Existing) -> Result<()> {
+    pub fn make_room(&self, place: &LinkPlace, existing: ExistingLink) -> Result<()> {
         if self.find(place.group, place.name.as_bytes())?.is_none() {
             return Ok(());
         }
-        if existing == Existing::Refuse {
+        if existing == ExistingLink::Refuse {
             let path = self.find_path(place.group)?.unwrap_or_default();
             let path = absolute(&[&path, &b"/"[..], place.name.as_bytes()].concat());
             let message = format!("{} exists; --overwrite replaces it", shown(&path));
@@ -194,7 +194,7 @@ impl Writer {
     /// # Errors
     /// NotFound if `old` does not exist; Exists if `new` exists and may not be replaced; Invalid if a group
     /// would be moved into itself.
-    pub fn rename(&self, old: &[u8], new: &LinkPlace, existing: Existing) -> Result<()> {
+    pub fn rename(&self, old: &[u8], new: &LinkPlace, existing: ExistingLink) -> Result<()> {
         let from = self.place(old, false)?;
         let target = self.find(from.group, from.name.as_bytes())?;
         let target = target.ok_or_else(|| self.0.named(self.missing(from.group, from.name.as_bytes())))?;
@@ -205,7 +205,7 @@ impl Writer {
             let message = format!("cannot move {}: the new location is inside of it", shown(&absolute(old)));
             return Err(self.0.named(Error::invalid(message)));
         }
-        if existing == Existing::Replace
+        if existing == ExistingLink::Replace
             && let Some(NewLink::Hard(id)) = self.find(new.group, new.name.as_bytes())?
             && from.ancestors.contains(&id)
         {
@@ -334,14 +334,14 @@ mod tests {
         let error = |old: &[u8], new: &[u8], existing| {
             writer.rename(old, &to(new), existing).unwrap_err().to_string()
         };
-        assert!(error(b"/a", b"/a/b/x", Existing::Refuse).contains("inside of it"));
-        assert!(error(b"/a", b"/soft/x", Existing::Refuse).contains("inside of it"));
-        assert!(error(b"/a/b/c", b"/a", Existing::Replace).contains("inside of the object"));
-        assert!(error(b"/a/b/c", b"/soft", Existing::Refuse).contains("/soft exists"));
-        writer.rename(b"/a/b/c", &to(b"/soft"), Existing::Replace).unwrap();
+        assert!(error(b"/a", b"/a/b/x", ExistingLink::Refuse).contains("inside of it"));
+        assert!(error(b"/a", b"/soft/x", ExistingLink::Refuse).contains("inside of it"));
+        assert!(error(b"/a/b/c", b"/a", ExistingLink::Replace).contains("inside of the object"));
+        assert!(error(b"/a/b/c", b"/soft", ExistingLink::Refuse).contains("/soft exists"));
+        writer.rename(b"/a/b/c", &to(b"/soft"), ExistingLink::Replace).unwrap();
         assert_eq!(writer.kind(writer.object(b"/soft").unwrap()).unwrap(), ObjectKind::Group);
         assert!(writer.names(writer.object(b"/a/b").unwrap()).unwrap().is_empty());
-        writer.rename(b"/soft", &to(b"/soft"), Existing::Refuse).unwrap();
+        writer.rename(b"/soft", &to(b"/soft"), ExistingLink::Refuse).unwrap();
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Sinks: destinations of a new file's bytes.
 
 use crate::io::local::{EXISTS, IS_A_FOLDER, IS_MISSING};
-use crate::io::upload::Stored;
+use crate::io::upload::StoredObject;
 use crate::io::{ExclusiveLock, Lock, Locking};
 use crate::os::{self, read_exact_at, write_all_at};
 use crate::output::{self, Folder};
@@ -132,7 +132,7 @@ pub trait Sink: Send + std::marker::Sync + fmt::Debug {
     fn release(&self) {}
 
     /// Returns the object store's description of the written object.
-    fn stored(&self) -> Option<Stored> {
+    fn stored(&self) -> Option<StoredObject> {
         None
     }
 

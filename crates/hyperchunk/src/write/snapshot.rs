@@ -66,12 +66,12 @@ impl Source for SnapshotSource {
 /// each object.
 pub(super) type Snapshot = ((u64, u64), File, Arc<[u64]>);
 
-/// A read of the current state. While it exists, freed space is not reused, so that other threads may write
+/// Guard of a read of the current state. While it exists, freed space is not reused, so that other threads may write
 /// and commit.
 #[derive(Debug)]
-pub struct Reading(Writer, u64);
+pub struct ReadGuard(Writer, u64);
 
-impl Drop for Reading {
+impl Drop for ReadGuard {
     fn drop(&mut self) {
         self.0.0.space.read_ends(self.1);
     }
@@ -81,12 +81,12 @@ impl Writer {
     /// Begins a read of the current state. Call this before [`Writer::snapshot`], and keep the result until
     /// the read has ended.
     #[must_use]
-    pub fn reading(&self) -> Reading {
-        Reading(self.clone(), self.0.space.read_begins())
+    pub fn reading(&self) -> ReadGuard {
+        ReadGuard(self.clone(), self.0.space.read_begins())
     }
 
     /// Returns the current state of the file for reading. It is valid until the next write, or, if a
-    /// [`Reading`] began before, until that is dropped.
+    /// [`ReadGuard`] began before, until that is dropped.
     ///
     /// # Errors
     /// As [`Writer::flush`]; Unsupported if the sink cannot be read.

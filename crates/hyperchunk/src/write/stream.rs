@@ -7,7 +7,7 @@
 use super::parts::{PartLayout, PartRange, WrittenRanges};
 use super::sink::Sink;
 use crate::io::interrupt;
-use crate::io::upload::{Stored, Upload};
+use crate::io::upload::{StoredObject, Upload};
 use crate::{Error, ErrorKind, Result};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -51,7 +51,7 @@ struct State {
     last: Option<Instant>,
     /// Error of a failed upload: the object will not be created.
     failure: Option<Error>,
-    stored: Option<Stored>,
+    stored: Option<StoredObject>,
     discarded: bool,
 }
 
@@ -254,7 +254,7 @@ impl StreamSink {
         state.check()
     }
 
-    fn finish(&self, size: u64) -> Result<Stored> {
+    fn finish(&self, size: u64) -> Result<StoredObject> {
         let pieces = self.cut.pieces(0, size)?;
         let (kept, others) = pieces.split_at(self.kept.min(pieces.len()));
         // Parts in memory are sent first, to free memory for parts that were never written.
@@ -371,7 +371,7 @@ impl Sink for StreamSink {
         Some(self.cut.first().saturating_mul(self.kept as u64))
     }
 
-    fn stored(&self) -> Option<Stored> {
+    fn stored(&self) -> Option<StoredObject> {
         self.state().stored.clone()
     }
 }

@@ -29,12 +29,12 @@ use std::sync::{MutexGuard, PoisonError};
 pub(super) struct Swmr {
     root: u64,
     extension: Option<u64>,
-    datasets: Vec<Followed>,
+    datasets: Vec<SwmrDataset>,
 }
 
 /// A dataset whose structure is updated in place.
 #[derive(Debug)]
-struct Followed {
+struct SwmrDataset {
     id: NodeId,
     address: u64,
     header: Vec<u8>,
@@ -180,7 +180,7 @@ impl Inner {
                 _ => None,
             };
             let address = structure.start + place.start + place.header;
-            datasets.push(Followed { id: place.id, address, header, index, dims: dataset.dims() });
+            datasets.push(SwmrDataset { id: place.id, address, header, index, dims: dataset.dims() });
         }
         Ok(Swmr { root: structure.root, extension: structure.extension, datasets })
     }
@@ -208,7 +208,7 @@ impl Inner {
 
     fn flush_dataset(
         &self,
-        followed: &mut Followed,
+        followed: &mut SwmrDataset,
         dataset: &DatasetNode,
         frozen: &FrozenDataset,
     ) -> Result<()> {

@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex};
 
 /// A file in memory that records its writes.
 #[derive(Debug, Default)]
-struct Recorded(MemorySink, Mutex<Vec<(u64, Vec<u8>)>>);
+struct RecordingSink(MemorySink, Mutex<Vec<(u64, Vec<u8>)>>);
 
-impl Sink for Recorded {
+impl Sink for RecordingSink {
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         self.1.lock().unwrap().push((offset, bytes.to_vec()));
         self.0.write_at(offset, bytes)
@@ -48,7 +48,7 @@ fn rows(file: &[u8], name: &str) -> usize {
 
 #[test]
 fn a_reader_may_come_between_any_two_writes() {
-    let sink = Arc::new(Recorded::default());
+    let sink = Arc::new(RecordingSink::default());
     let mut options = CreateOptions::default();
     (options.oldest, options.newest) = (LibVersion::V200, LibVersion::V200);
     let file = Writer::create_in(Arc::clone(&sink) as Arc<dyn Sink>, None, &options).unwrap();

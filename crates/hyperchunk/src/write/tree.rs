@@ -1,7 +1,7 @@
 //! Tree of a file's objects in memory.
 
 use super::chunks::Data;
-use super::edit::{BaseObject, Replaced};
+use super::edit::{BaseObject, ReplacedParts};
 use crate::{Error, ErrorKind, Result};
 use hyperchunk_format::encode::LibVersion;
 use hyperchunk_format::model::{
@@ -193,7 +193,7 @@ impl Node {
     }
 
     /// Marks a part of the object that the next commit must encode again.
-    pub(super) fn replace(&mut self, mark: impl FnOnce(&mut Replaced)) {
+    pub(super) fn replace(&mut self, mark: impl FnOnce(&mut ReplacedParts)) {
         self.dirty = true;
         if let Some(base) = &mut self.base {
             mark(&mut base.replaced);

@@ -20,7 +20,7 @@ use super::swmr::Swmr;
 use super::tree::{NewLink, Node, NodeId, NodeKind, Tree};
 use super::{notice, oldest_able};
 use crate::io::RemoteOptions;
-use crate::io::upload::Stored;
+use crate::io::upload::StoredObject;
 use crate::{Error, Result, output};
 use hyperchunk_format::encode::{self, LibVersion, object_header, superblock};
 use hyperchunk_format::model::{AllocationTime, Datatype, Name};
@@ -285,7 +285,7 @@ impl Writer {
     /// Returns the object store's description of the written object; `None` for local files, and before the
     /// object exists.
     #[must_use]
-    pub fn stored(&self) -> Option<Stored> {
+    pub fn stored(&self) -> Option<StoredObject> {
         self.0.sink.stored()
     }
 
@@ -331,7 +331,8 @@ impl Writer {
             });
         }
         if let FileLayout::InFront { page } = options.layout {
-            *writer.0.front.lock().unwrap_or_else(PoisonError::into_inner) = Some(superblock::SIZE..page);
+            *writer.0.front.lock().unwrap_or_else(PoisonError::into_inner) =
+                Some(superblock::SUPERBLOCK_BYTES..page);
         }
         Ok(writer)
     }

@@ -1,6 +1,6 @@
 //! Files made with cycles, deep nesting or claimed sizes beyond any machine.
 
-use crate::Spent;
+use crate::CpuTime;
 use crate::maker::*;
 use crate::memory;
 use crate::targets::whole::{self, Bounds, Summary};
@@ -20,7 +20,7 @@ fn survives(name: &str, file: &[u8]) -> Summary {
         std::fs::write(std::path::Path::new(&folder).join(format!("{name}.h5")), file).unwrap();
     }
     let before = memory::reset();
-    let start = Spent::now();
+    let start = CpuTime::now();
     let summary = whole::read(file, Bounds { dataset: 4 << 20, total: 16 << 20 });
     let time = start.elapsed();
     let (peak, largest) = memory::peaks();
@@ -90,7 +90,7 @@ fn external_links_in_circles() {
         let links = [external("x", other, "/x"), external("me", file, "/me")];
         std::fs::write(folder.join(file), Maker::new().group(&links)).unwrap();
     }
-    let start = Spent::now();
+    let start = CpuTime::now();
     let file = File::open(folder.join("one.h5"), &options()).unwrap();
     let root = file.root().unwrap().group().unwrap();
     for name in [&b"x"[..], b"me", b"x/x/me/x"] {
@@ -271,7 +271,7 @@ fn more_elements_than_there_are_atoms() {
     let all = [space(&[HUGE], &[]), datatype(integers(1)), chunked(UNDEFINED, &[1], 1)];
     let file = File::from_bytes(dataset(Maker::new(), &all), &options()).unwrap();
     let found = file.root().unwrap().group().unwrap().get(b"d").unwrap().dataset().unwrap();
-    let start = Spent::now();
+    let start = CpuTime::now();
     let axis = hyperchunk::select::Axis::range(HUGE - (1 << 22)..HUGE);
     let mut out = vec![1; 1 << 22];
     found.read(&hyperchunk::select::Selection::Axes(vec![axis]), &mut out).unwrap();
@@ -363,7 +363,7 @@ fn sequences_of_sequences_of_themselves() {
     let file = maker.file(address);
     let mut options = options();
     options.limits.sequence_bytes = 16 << 20;
-    let start = Spent::now();
+    let start = CpuTime::now();
     let file = File::from_bytes(file, &options).unwrap();
     let root = file.root().unwrap();
     let attribute = root.attributes().unwrap().remove(0);
@@ -455,7 +455,7 @@ fn virtual_datasets_of_themselves() {
     let chain: Vec<&[&str]> = chain.iter().map(Vec::as_slice).collect();
     let file = File::from_bytes(file(&chain), &few).unwrap();
     let found = file.root().unwrap().group().unwrap().get(b"d0").unwrap().dataset().unwrap();
-    let start = Spent::now();
+    let start = CpuTime::now();
     let read = found.read(&hyperchunk::select::Selection::All, &mut [0; 8]);
     assert_eq!(read.unwrap_err().kind(), ErrorKind::Limit);
     assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());

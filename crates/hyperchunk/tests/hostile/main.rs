@@ -32,7 +32,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 #[global_allocator]
-static MEMORY: memory::Counting = memory::Counting;
+static MEMORY: memory::CountingAllocator = memory::CountingAllocator;
 
 /// Lets one test run at a time, since memory is counted for the whole process.
 fn alone() -> MutexGuard<'static, ()> {
@@ -41,9 +41,9 @@ fn alone() -> MutexGuard<'static, ()> {
 }
 
 /// Processor time of this process, which other work on the machine does not lengthen.
-struct Spent(Duration);
+struct CpuTime(Duration);
 
-impl Spent {
+impl CpuTime {
     fn now() -> Self {
         let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         // SAFETY: the time is live.

@@ -1,12 +1,12 @@
 //! Replay of the fuzz targets over their corpus and damaged copies of it.
 
-use crate::Spent;
+use crate::CpuTime;
 use crate::blocks::Map;
 use crate::dice::Dice;
 use crate::memory;
 use crate::mutate::{Seed, mutant};
 use crate::targets::{TARGETS, codec_input, collection, sidecar};
-use hyperchunk::walk::{Found, Next};
+use hyperchunk::walk::{Next, VisitedItem};
 use hyperchunk::{File, OpenOptions};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -33,7 +33,7 @@ fn corpus() -> Vec<(String, Vec<u8>)> {
 
 fn run(name: &str, input: &[u8], only: impl Fn(&str) -> bool) {
     for (target, run) in TARGETS.iter().filter(|(target, _)| only(target)) {
-        let start = Spent::now();
+        let start = CpuTime::now();
         run(input);
         assert!(start.elapsed() < TIME, "{name}: {target} took {:?}", start.elapsed());
     }
@@ -64,7 +64,7 @@ fn parts(file: &[u8]) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
     let Ok(file) = File::from_bytes(file, &options) else { return (messages, chunks) };
     let Ok(root) = file.root() else { return (messages, chunks) };
     let walked = file.walk(&root, b"/", &mut |visit| {
-        if let Found::Object(object) = visit.found {
+        if let VisitedItem::Object(object) = visit.found {
             for message in object.header().messages.iter().filter(|message| message.data.len() < 1000) {
                 messages.push([&[0], &message.data[..]].concat());
             }
@@ -193,7 +193,7 @@ fn collections_replay() {
         for _ in 0..200 {
             let damaged = damaged(&input, 0, &mut dice);
             let before = memory::reset();
-            let begun = Spent::now();
+            let begun = CpuTime::now();
             accepted += usize::from(collection::read(&damaged).is_some());
             let (peak, _) = memory::peaks();
             assert!(begun.elapsed() < TIME, "{name}: {:?}", begun.elapsed());
@@ -224,7 +224,7 @@ fn indexes_replay() {
         for _ in 0..60 {
             let damaged = damaged(input, start, &mut dice);
             let before = memory::reset();
-            let begun = Spent::now();
+            let begun = CpuTime::now();
             let summary = sidecar::read(&damaged);
             let (peak, _) = memory::peaks();
             assert!(begun.elapsed() < TIME, "{name}: {:?}", begun.elapsed());

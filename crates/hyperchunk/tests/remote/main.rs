@@ -7,7 +7,7 @@ mod source;
 
 use hyperchunk::io::{RemoteOptions, Source};
 use hyperchunk::model::ObjectKind;
-use hyperchunk::walk::{Found, Next};
+use hyperchunk::walk::{Next, VisitedItem};
 use hyperchunk::{Dataset, File, OpenOptions, Read, digest, read_many, select::Selection};
 use source::Requests;
 use std::collections::BTreeMap;
@@ -71,7 +71,7 @@ fn contents(file: &File) -> BTreeMap<Vec<u8>, String> {
     let Ok(root) = file.root() else { return all };
     file.walk(&root, b"/", &mut |visit| {
         let text = match &visit.found {
-            Found::Object(object) => {
+            VisitedItem::Object(object) => {
                 let attributes = object.each_attribute().map(|all| {
                     all.into_iter()
                         .map(|(name, found)| {
@@ -86,7 +86,7 @@ fn contents(file: &File) -> BTreeMap<Vec<u8>, String> {
                 };
                 format!("{data:?} {:?}", attributes.map_err(|error| error.kind()))
             }
-            Found::Broken(error) => format!("{:?}", error.kind()),
+            VisitedItem::Broken(error) => format!("{:?}", error.kind()),
             other => format!("{other:?}"),
         };
         all.insert(visit.path.to_vec(), text);
@@ -134,7 +134,7 @@ fn all_at_once() {
         let before = source.counters.now();
         let mut datasets = Vec::new();
         let walked = file.walk(&root, b"/", &mut |visit| {
-            if let Found::Object(object) = visit.found {
+            if let VisitedItem::Object(object) = visit.found {
                 drop(object.each_attribute());
                 datasets.extend(object.dataset().ok());
             }

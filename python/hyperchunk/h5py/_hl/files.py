@@ -9,10 +9,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, Self, Unpack, cast
 
 from hyperchunk.exceptions import UnsupportedError
-from hyperchunk.h5py import _files, h5f, h5i, h5p
+from hyperchunk.h5py import _files, h5a, h5f, h5i, h5p
 from hyperchunk.h5py._hl import attrs
 from hyperchunk.h5py._hl.group import Group
-from hyperchunk.h5py._objects import Location, ObjectID
+from hyperchunk.h5py._objects import LocationID, ObjectID
 from hyperchunk.h5py.h5 import get_config
 from hyperchunk.typing import AnyModeOptions, FileName
 from hyperchunk.write.file import _release
@@ -116,7 +116,9 @@ class File(Group):
         **kwds: Any,
     ) -> None:
         if isinstance(name, ObjectID):
-            super().__init__(h5i.get_file_id(cast("Location", name)))
+            if not isinstance(name, LocationID | h5a.AttrID):
+                raise ValueError("Not an id of a file object (not an ID of a file object)")
+            super().__init__(h5i.get_file_id(name))
             return
         if mode not in _MODES:
             raise ValueError("Invalid mode; must be one of r, r+, w, w-, x, a")
@@ -310,7 +312,7 @@ def _of_driver(name: FileName, driver: str | None, mode: str, kwds: dict[str, An
     elif driver == "ros3":
         given = {ours: os.fsdecode(kwds.pop(theirs, None) or "") for theirs, ours in _ROS3_OPTIONS}
         store = {setting: value for setting, value in given.items() if value}
-        if not str(name).startswith("s3:"):
+        if not (os.fsdecode(name) if isinstance(name, bytes) else str(name)).startswith("s3:"):
             # Without keys, requests are not signed, and a region has no meaning.
             store.pop("region", None)
             if store:

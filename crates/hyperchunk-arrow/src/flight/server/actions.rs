@@ -6,7 +6,7 @@ use crate::flight::query;
 use bytes::Bytes;
 use hyperchunk::io::Source;
 use hyperchunk::model::ObjectKind;
-use hyperchunk::walk::{Found, Next};
+use hyperchunk::walk::{Next, VisitedItem};
 use hyperchunk::{Error, ErrorKind, Result};
 use serde_json::{Map, Value, json};
 
@@ -174,7 +174,7 @@ fn objects(
         }
         let path = String::from_utf8_lossy(visit.path).into_owned();
         listed.push(match visit.found {
-            Found::Object(object) => match object.kind() {
+            VisitedItem::Object(object) => match object.kind() {
                 ObjectKind::Dataset => match object.dataset() {
                     Ok(dataset) => json!({ "path": path, "kind": "dataset", "shape": dataset.dims() }),
                     Err(error) => json!({ "path": path, "kind": "dataset", "error": error.message() }),

@@ -12,7 +12,7 @@ use arrow_ipc::writer::IpcWriteOptions;
 use arrow_schema::{ArrowError, Schema, SchemaRef};
 use bytes::Bytes;
 use hyperchunk::model::{Layout, ObjectKind};
-use hyperchunk::walk::{Found, Next};
+use hyperchunk::walk::{Next, VisitedItem};
 use hyperchunk::{Error, ErrorKind, File, Object, Result};
 use serde_json::json;
 use std::sync::Arc;
@@ -297,7 +297,7 @@ fn list_tables(
     let mut found = 0;
     let mut stopped = Ok(());
     file.walk(&file.root()?.named("/"), b"/", &mut |visit| {
-        let Found::Object(object) = visit.found else { return Ok(Next::Enter) };
+        let VisitedItem::Object(object) = visit.found else { return Ok(Next::Enter) };
         let Ok(path) = std::str::from_utf8(visit.path) else { return Ok(Next::Enter) };
         if found == MAX_TABLES || *left == 0 {
             return Ok(Next::Stop);

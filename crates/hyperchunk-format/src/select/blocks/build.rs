@@ -7,7 +7,7 @@ use std::ops::Range;
 
 /// Bound on the work of building the tree: number of boxes that all steps together may handle. Only boxes
 /// crafted to be slow exceed it.
-const MAX_WORK: usize = 16 << 20;
+const MAX_HANDLED_BOXES: usize = 16 << 20;
 
 /// Spans of a node under construction: start, end and child of each.
 type Spans = Vec<(u64, u64, usize)>;
@@ -36,7 +36,7 @@ impl<'a> Builder<'a> {
             return Ok(0);
         }
         self.work = self.work.saturating_add(boxes.len()).saturating_add(1);
-        if self.work > MAX_WORK {
+        if self.work > MAX_HANDLED_BOXES {
             return Err(Error::limit("the boxes of a selection overlap in too many ways"));
         }
         let key = (level, boxes);

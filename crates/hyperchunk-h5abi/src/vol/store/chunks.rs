@@ -4,7 +4,7 @@ use super::super::api::P;
 use super::super::failure::{ON_ERROR_STACK, Outcome, refuse};
 use super::super::slot::Slot;
 use super::layers::stored;
-use super::{Shared, StoreDataset};
+use super::{SharedDataset, StoreDataset};
 use crate::symbols::Herr;
 use hyperchunk::codec::Encoder;
 use hyperchunk_store::Hyperslab;
@@ -12,15 +12,15 @@ use std::ffi::{c_int, c_uint, c_void};
 use std::sync::Arc;
 
 /// The operations of `H5VLnative.h`.
-const CHUNK_SIZE: c_int = 2;
-const COUNT: c_int = 3;
-const BY_NUMBER: c_int = 4;
-const BY_PLACE: c_int = 5;
-const READ: c_int = 6;
-const WRITE: c_int = 7;
-const SEQUENCES_SIZE: c_int = 8;
-const OFFSET: c_int = 9;
-const EACH: c_int = 10;
+const GET_CHUNK_SIZE: c_int = 2;
+const GET_CHUNK_COUNT: c_int = 3;
+const GET_CHUNK_BY_NUMBER: c_int = 4;
+const GET_CHUNK_BY_OFFSET: c_int = 5;
+const READ_CHUNK: c_int = 6;
+const WRITE_CHUNK: c_int = 7;
+const GET_SEQUENCES_SIZE: c_int = 8;
+const GET_OFFSET: c_int = 9;
+const ITERATE_CHUNKS: c_int = 10;
 /// `HADDR_UNDEF`.
 const NO_ADDRESS: u64 = u64::MAX;
 
@@ -96,7 +96,7 @@ struct StoredChunk {
 }
 
 /// Returns the offsets of the written chunks, sorted.
-pub(super) fn written_chunks(shared: &Shared) -> hyperchunk::Result<Arc<Vec<Vec<u64>>>> {
+pub(super) fn written_chunks(shared: &SharedDataset) -> hyperchunk::Result<Arc<Vec<Vec<u64>>>> {
     match &shared.definition.chunk {
         Some(chunk) => shared.with_layers(|layers| layers.written_chunks(chunk)),
         None => Ok(Arc::default()),
@@ -104,7 +104,7 @@ pub(super) fn written_chunks(shared: &Shared) -> hyperchunk::Result<Arc<Vec<Vec<
 }
 
 /// Returns the offsets of the allocated chunks: the written ones, or all if space is allocated early.
-pub(super) fn allocated(shared: &Shared) -> hyperchunk::Result<Arc<Vec<Vec<u64>>>> {
+pub(super) fn allocated(shared: &SharedDataset) -> hyperchunk::Result<Arc<Vec<Vec<u64>>>> {
     match &shared.definition.chunk {
         Some(chunk) if shared.is_early() => {
             let dims = shared.dims();
@@ -116,11 +116,11 @@ pub(super) fn allocated(shared: &Shared) -> hyperchunk::Result<Arc<Vec<Vec<u64>>
 }
 
 /// Returns whether a chunk is allocated.
-fn is_allocated(shared: &Shared, offset: &[u64]) -> hyperchunk::Result<bool> {
+fn is_allocated(shared: &SharedDataset, offset: &[u64]) -> hyperchunk::Result<bool> {
     Ok(allocated(shared)?.binary_search_by(|chunk| (**chunk).cmp(offset)).is_ok())
 }
 
-impl Shared {
+impl SharedDataset {
     /// Returns the offset of the chunk that contains an element.
     fn chunk_around(&self, place: &[u64]) -> Vec<u64> {
         let chunk = self.definition.chunk.as_deref().unwrap_or_default();
@@ -130,7 +130,7 @@ impl Shared {
 
 /// Returns the storage size of a dataset in bytes. Contiguous: its full size once anything was written or if
 /// space is allocated early, else 0. Chunked: the total size of the allocated chunks, as stored.
-pub(super) fn storage_size(shared: &Shared) -> hyperchunk::Result<u64> {
+pub(super) fn storage_size(shared: &SharedDataset) -> hyperchunk::Result<u64> {
     let element = shared.definition.element_size();
     let product = |dims: &[u64]| dims.iter().fold(element, |size, dim| size.saturating_mul(*dim));
     match &shared.definition.chunk {
@@ -150,7 +150,7 @@ pub(super) fn storage_size(shared: &Shared) -> hyperchunk::Result<u64> {
 }
 
 /// Returns the chunk at an offset, as it was written, or as the filters encode it.
-fn chunk_at(shared: &Shared, offset: &[u64]) -> hyperchunk::Result<StoredChunk> {
+fn chunk_at(shared: &SharedDataset, offset: &[u64]) -> hyperchunk::Result<StoredChunk> {
     let chunk = shared.definition.chunk.as_deref().unwrap_or_default();
     let slab = Hyperslab::new(offset, chunk);
     if let Some((source, piece, mask)) = shared.with_layers(|layers| layers.chunk_as_written(&slab))? {
@@ -200,15 +200,15 @@ fn call_name(operation: c_int) -> String {
     let name = match operation {
         0 => "H5Dformat_convert",
         1 => "H5Dget_chunk_index_type",
-        CHUNK_SIZE => "H5Dget_chunk_storage_size",
-        COUNT => "H5Dget_num_chunks",
-        BY_NUMBER => "H5Dget_chunk_info",
-        BY_PLACE => "H5Dget_chunk_info_by_coord",
-        READ => "H5Dread_chunk",
-        WRITE => "H5Dwrite_chunk",
-        SEQUENCES_SIZE => "H5Dvlen_get_buf_size",
-        OFFSET => "H5Dget_offset",
-        EACH => "H5Dchunk_iter",
+        GET_CHUNK_SIZE => "H5Dget_chunk_storage_size",
+        GET_CHUNK_COUNT => "H5Dget_num_chunks",
+        GET_CHUNK_BY_NUMBER => "H5Dget_chunk_info",
+        GET_CHUNK_BY_OFFSET => "H5Dget_chunk_info_by_coord",
+        READ_CHUNK => "H5Dread_chunk",
+        WRITE_CHUNK => "H5Dwrite_chunk",
+        GET_SEQUENCES_SIZE => "H5Dvlen_get_buf_size",
+        GET_OFFSET => "H5Dget_offset",
+        ITERATE_CHUNKS => "H5Dchunk_iter",
         other => return format!("operation {other} of H5VLdataset_optional_op"),
     };
     name.to_owned()
@@ -226,13 +226,13 @@ pub(in crate::vol) unsafe fn optional(slot: &Slot, dataset: &StoreDataset, args:
     let shared = &dataset.shared;
     let rank = shared.definition.dims.len();
     let chunked = shared.definition.chunk.is_some();
-    if matches!(operation, CHUNK_SIZE..=WRITE | EACH) && !chunked {
+    if matches!(operation, GET_CHUNK_SIZE..=WRITE_CHUNK | ITERATE_CHUNKS) && !chunked {
         refuse!("cannot serve {}: not a chunked dataset", call_name(operation))
     }
     // SAFETY: a place has as many coordinates as the dataset has dimensions.
     let at = |offset: *const u64| unsafe { std::slice::from_raw_parts(offset, rank) }.to_vec();
     match operation {
-        CHUNK_SIZE => {
+        GET_CHUNK_SIZE => {
             // SAFETY: arguments of this operation.
             let args = unsafe { &*args.cast::<ChunkSizeArguments>() };
             let offset = shared.chunk_around(&at(args.offset));
@@ -248,11 +248,11 @@ pub(in crate::vol) unsafe fn optional(slot: &Slot, dataset: &StoreDataset, args:
             // SAFETY: the place for a size.
             unsafe { *args.size = size };
         }
-        COUNT => {
+        GET_CHUNK_COUNT => {
             // SAFETY: arguments of this operation.
             unsafe { *(*args.cast::<ChunkCountArguments>()).count = allocated(shared)?.len() as u64 };
         }
-        BY_NUMBER => {
+        GET_CHUNK_BY_NUMBER => {
             // SAFETY: arguments of this operation.
             let args = unsafe { &*args.cast::<ChunkByNumberArguments>() };
             let chunks = allocated(shared)?;
@@ -277,7 +277,7 @@ pub(in crate::vol) unsafe fn optional(slot: &Slot, dataset: &StoreDataset, args:
                 );
             }
         }
-        BY_PLACE => {
+        GET_CHUNK_BY_OFFSET => {
             // SAFETY: arguments of this operation.
             let args = unsafe { &*args.cast::<ChunkByOffsetArguments>() };
             let offset = shared.chunk_around(&at(args.offset));
@@ -289,8 +289,8 @@ pub(in crate::vol) unsafe fn optional(slot: &Slot, dataset: &StoreDataset, args:
             // SAFETY: places of the caller.
             unsafe { told.store(chunk.mask, chunk.address, chunk.bytes.len() as u64) };
         }
-        READ => read_chunk(slot, shared, args.cast(), &at)?,
-        WRITE => {
+        READ_CHUNK => read_chunk(slot, shared, args.cast(), &at)?,
+        WRITE_CHUNK => {
             // SAFETY: arguments of this operation, as this release has them.
             let (offset, mask, size, buffer) = unsafe {
                 if slot.library.version().0 < 2 {
@@ -305,7 +305,7 @@ pub(in crate::vol) unsafe fn optional(slot: &Slot, dataset: &StoreDataset, args:
             let bytes = unsafe { std::slice::from_raw_parts(buffer, size) };
             shared.write_chunk(&at(offset), mask, bytes)?;
         }
-        EACH => {
+        ITERATE_CHUNKS => {
             // SAFETY: arguments of this operation.
             let args = unsafe { &*args.cast::<ChunkIterateArguments>() };
             for offset in allocated(shared)?.iter() {
@@ -322,11 +322,11 @@ pub(in crate::vol) unsafe fn optional(slot: &Slot, dataset: &StoreDataset, args:
                 }
             }
         }
-        OFFSET => {
+        GET_OFFSET => {
             // SAFETY: arguments of this operation: a place for an address.
             unsafe { **args.cast::<*mut u64>() = NO_ADDRESS };
         }
-        SEQUENCES_SIZE => refuse!("cannot serve {}: this dataset has no sequences", call_name(operation)),
+        GET_SEQUENCES_SIZE => refuse!("cannot serve {}: this dataset has no sequences", call_name(operation)),
         other => refuse!("cannot serve {}: not supported for a dataset of a sharded store", call_name(other)),
     }
     Ok(0)
@@ -334,7 +334,7 @@ pub(in crate::vol) unsafe fn optional(slot: &Slot, dataset: &StoreDataset, args:
 
 fn read_chunk(
     slot: &Slot,
-    shared: &Shared,
+    shared: &SharedDataset,
     args: *mut c_void,
     at: &dyn Fn(*const u64) -> Vec<u64>,
 ) -> Outcome<()> {

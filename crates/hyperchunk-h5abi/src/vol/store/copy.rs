@@ -7,7 +7,7 @@ use super::super::object::{DATASET, Object};
 use super::super::slot::{NO_REQUEST, Slot};
 use super::describe::{self, GET_TYPE, PlaceholderDataset};
 use super::location::Location;
-use super::{OpenStore, Shared, StoreDataset, attributes, create, open_store};
+use super::{OpenStore, SharedDataset, StoreDataset, attributes, create, open_store};
 use crate::symbols::{Herr, Hid};
 use hyperchunk_store::{DatasetId, Hyperslab, Marker};
 use std::collections::{HashMap, HashSet};
@@ -134,7 +134,12 @@ pub(in crate::vol) unsafe fn copy(
 
 /// Returns the source of the copy, if it is a dataset of a store, possibly in another file reached through an
 /// external link.
-fn source(slot: &'static Slot, from: &Object, kind: c_int, name: &CStr) -> Outcome<Option<Arc<Shared>>> {
+fn source(
+    slot: &'static Slot,
+    from: &Object,
+    kind: c_int,
+    name: &CStr,
+) -> Outcome<Option<Arc<SharedDataset>>> {
     let mut found = 0;
     let mut at = Location::named(slot, kind, name)?;
     // SAFETY: a lower object, a location of our own, a live place.
@@ -168,7 +173,7 @@ struct Repair<'a> {
     /// The location of the copy.
     to: &'a Object,
     kind: c_int,
-    source: Option<Arc<Shared>>,
+    source: Option<Arc<SharedDataset>>,
     file: Option<Arc<OpenStore>>,
     /// Paths of the created datasets, by the original's identity.
     made: HashMap<DatasetId, CString>,
@@ -290,7 +295,7 @@ impl Repair<'_> {
     }
 
     /// Creates an unnamed dataset with the definition and the elements of `shared`.
-    fn create(&self, copied: P, shared: &Arc<Shared>, name: &CStr) -> Outcome<P> {
+    fn create(&self, copied: P, shared: &Arc<SharedDataset>, name: &CStr) -> Outcome<P> {
         let (slot, vol) = (self.slot, self.to.vol);
         let dims = shared.dims();
         let plist = open_store::creation_list(slot, copied, vol, &shared.definition)?;
@@ -355,7 +360,7 @@ impl Repair<'_> {
 /// Calls `take` with each box and its elements, one after another; for a chunked dataset, only the written
 /// chunks.
 fn each_part(
-    shared: &Shared,
+    shared: &SharedDataset,
     dims: &[u64],
     take: &mut dyn FnMut(&Hyperslab, &[u8]) -> Outcome<()>,
 ) -> Outcome<()> {
@@ -448,12 +453,12 @@ impl super::Store {
         &self,
         id: DatasetId,
         definition: hyperchunk_store::Definition,
-    ) -> Outcome<Arc<Shared>> {
+    ) -> Outcome<Arc<SharedDataset>> {
         let writer = self.writer()?;
         let number = writer.define(&definition)?;
         self.used.lock().unwrap_or_else(PoisonError::into_inner).insert(id);
         let dims = definition.dims.clone();
-        let shared = Shared::new(id, definition, dims, Vec::new(), Some((writer.clone(), number)));
+        let shared = SharedDataset::new(id, definition, dims, Vec::new(), Some((writer.clone(), number)));
         let shared = shared.with_peers(self.peers.as_ref());
         let shared = Arc::new(shared.with_codec(self.options.codec));
         self.datasets.lock().unwrap_or_else(PoisonError::into_inner).insert(id, Arc::clone(&shared));

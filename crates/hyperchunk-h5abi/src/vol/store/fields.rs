@@ -4,7 +4,7 @@ use super::super::failure::{ON_ERROR_STACK, Outcome, done, refuse};
 use super::super::slot::Slot;
 use super::selection::Selection;
 use super::transfer::{Call, allocate_zeroed};
-use super::{Shared, StoreDataset, describe};
+use super::{SharedDataset, StoreDataset, describe};
 use crate::symbols::Hid;
 use hyperchunk::model::{Class, Datatype};
 use hyperchunk_store::Hyperslab;
@@ -122,7 +122,7 @@ impl<'s> Fields<'s> {
     }
 
     /// Returns whether the parts make up whole elements.
-    pub(super) fn are_whole(&self, shared: &Shared) -> bool {
+    pub(super) fn are_whole(&self, shared: &SharedDataset) -> bool {
         let element = shared.definition.element_size();
         matches!(&*self.ranges(), [(range, _)] if *range == (0..element))
     }

@@ -11,7 +11,7 @@ use hyperchunk::write;
 use hyperchunk_format::checksum::lookup3;
 use hyperchunk_store::commit::{self, CommitOptions, DeferredLog, PendingLog};
 use hyperchunk_store::{
-    Ending, LogWriter, MARKER, Manifest, Session, Ticket, WriterId, launched, process_place,
+    LogEnd, LogWriter, MARKER, Manifest, Session, Ticket, WriterId, launched, process_place,
 };
 use std::ffi::{CStr, CString, c_int, c_uint};
 use std::fs::Metadata;
@@ -367,7 +367,7 @@ impl Store {
 /// Returns whether a log will not grow: its writer is done, or its process has ended. (A process of another
 /// machine counts as ended if its number is free here; data that it writes later go into another epoch.)
 pub(super) fn is_done(log: &PendingLog) -> bool {
-    if log.ending == Ending::Finished || log.header.failed {
+    if log.ending == LogEnd::Finished || log.header.failed {
         return true;
     }
     is_gone(log)
@@ -387,14 +387,14 @@ fn is_gone(log: &PendingLog) -> bool {
 
 /// Returns whether a writer was stopped: it is not done, and its process has ended.
 pub(super) fn was_stopped(log: &PendingLog) -> bool {
-    log.ending != Ending::Finished && is_gone(log)
+    log.ending != LogEnd::Finished && is_gone(log)
 }
 
 /// Returns whether a writer certainly has the committed file open: its process is running, on this machine,
 /// and it did not truncate the file.
 pub(super) fn has_committed_open(log: &PendingLog) -> bool {
     let header = &log.header;
-    let goes_on = log.ending != Ending::Finished && !header.failed && !is_gone(log);
+    let goes_on = log.ending != LogEnd::Finished && !header.failed && !is_gone(log);
     goes_on && !header.truncates && header.base > 0 && header.place != 0 && header.place == process_place()
 }
 
@@ -427,7 +427,7 @@ pub(super) fn commit_flushed(path: &Path, options: &Options, writable: bool) -> 
     let counted = options.writers.or_else(launched).is_some();
     if counted || !waiting.iter().all(is_done) {
         // Stopped writers saw data of finished ones, so these are committed together, when all are done.
-        if waiting.iter().any(|log| log.ending == Ending::Finished) {
+        if waiting.iter().any(|log| log.ending == LogEnd::Finished) {
             return Ok(());
         }
         wanted.session = Some(Session::named(&format!("stopped {}", WriterId::new())));

@@ -1,7 +1,7 @@
 //! All data written to one dataset, by earlier epochs, by other writers and by this process, and the overlay
 //! that gives its elements.
 
-use super::peers::EPOCH;
+use super::peers::PEERS_EPOCH;
 use super::pieces::Pieces;
 use hyperchunk::codec::Decoder;
 use hyperchunk::{Error, Result};
@@ -40,7 +40,7 @@ pub(super) struct Layer {
 /// neither clip nor are clipped: they will be in the same epoch as our own data. Data that peers cut off stay
 /// until that is committed, since our extent differs from theirs.
 fn clips(later: u64, earlier: u64) -> bool {
-    later > earlier && earlier != EPOCH && later != EPOCH
+    later > earlier && earlier != PEERS_EPOCH && later != PEERS_EPOCH
 }
 
 impl Layer {

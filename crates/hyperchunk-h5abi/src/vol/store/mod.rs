@@ -35,7 +35,7 @@ pub(super) use dataset_queries::{get, specific};
 pub(super) use names::{check_location, check_name, check_value};
 pub(super) use open_store::{Call as FileCall, create, divert, is_plain_driver, open};
 pub(super) use paths::{forget, is_store_named};
-pub(super) use shared::Shared;
+pub(super) use shared::SharedDataset;
 pub(super) use transfer::{Call, read, write};
 pub(super) use virtuals::Sources;
 
@@ -73,7 +73,7 @@ pub(super) struct Store {
     ended: AtomicBool,
     manifests: Mutex<HashMap<u64, Arc<Manifest>>>,
     logs: Mutex<HashMap<WriterId, Arc<File>>>,
-    datasets: Mutex<HashMap<DatasetId, Arc<Shared>>>,
+    datasets: Mutex<HashMap<DatasetId, Arc<SharedDataset>>>,
     /// Identities used so far, also by deleted datasets.
     used: Mutex<HashSet<DatasetId>>,
     /// The file locking settings with which the store was first opened.
@@ -111,7 +111,7 @@ pub(super) struct OpenStore {
 /// A dataset of a store, as one call opened it.
 pub(super) struct StoreDataset {
     slot: &'static Slot,
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<SharedDataset>,
     /// The dataset's datatype.
     kind: Hid,
     /// The creation list, as the application passed it.
@@ -168,7 +168,7 @@ impl Store {
     }
 
     /// Returns the dataset that a marker with this identity and epoch names.
-    fn shared(&self, id: DatasetId, epoch: u64) -> Outcome<Arc<Shared>> {
+    fn shared(&self, id: DatasetId, epoch: u64) -> Outcome<Arc<SharedDataset>> {
         let known = |store: &Self| {
             let datasets = store.datasets.lock().unwrap_or_else(PoisonError::into_inner);
             datasets.get(&id).cloned()
@@ -223,7 +223,7 @@ impl Store {
             }
             None => None,
         };
-        let shared = Shared::new(id, definition, dims, layers, own);
+        let shared = SharedDataset::new(id, definition, dims, layers, own);
         let shared = shared.ahead(is_ahead).with_peers(self.peers.as_ref());
         let shared = shared.with_codec(self.options.codec);
         let shared = Arc::new(shared);

@@ -16,7 +16,7 @@ use hyperchunk::write;
 use hyperchunk_live::observe;
 use hyperchunk_store::commit::{self, CommitOptions, PendingLog};
 use hyperchunk_store::{
-    Definition, Ending, Log, LogWriter, Manifest, Marker, Mode, Session, WriterId, WriterOptions, hold_alone,
+    Definition, Log, LogEnd, LogWriter, Manifest, Marker, Mode, Session, WriterId, WriterOptions, hold_alone,
     locks_are_off, log_path, store_folder,
 };
 use std::collections::HashSet;
@@ -159,7 +159,7 @@ pub(in crate::vol) fn create(
     let hidden = processes.all(
         || {
             let waiting = commit::waiting_of_others(&path, session, writer.id())?;
-            let done = waiting.iter().filter(|log| log.ending == Ending::Finished);
+            let done = waiting.iter().filter(|log| log.ending == LogEnd::Finished);
             let hidden: Vec<_> = done.map(|log| log.header.writer).collect();
             if !hidden.is_empty() {
                 writer.hide(&hidden)?;
@@ -364,7 +364,7 @@ fn find(slot: &'static Slot, options: &Options, flags: c_uint, path: &Path) -> O
     let waiting = if paths::is_placeholder(path)? { waiting(path)? } else { Vec::new() };
     // A commit of an empty file looks the same, but has no uncommitted logs.
     if !waiting.is_empty() {
-        if waiting.iter().all(|log| log.ending == Ending::Finished) {
+        if waiting.iter().all(|log| log.ending == LogEnd::Finished) {
             // The responsible writer has not committed, but all are done.
             let outcome = commit::commit_all(path, &CommitOptions::default())?;
             if let (None, Some(aside)) = (&outcome.made, outcome.set_aside.first()) {

@@ -5,7 +5,7 @@ use super::layers::{Layer, Source};
 use hyperchunk::{Error, ErrorKind, Result};
 use hyperchunk_store::commit::{self, PendingLog};
 use hyperchunk_store::{
-    DatasetId, Definition, Ending, Log, Manifest, Session, WriterBytes, WriterId, log_path, store_folder,
+    DatasetId, Definition, Log, LogEnd, Manifest, Session, WriterBytes, WriterId, log_path, store_folder,
 };
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 /// The epoch of peers' data: above all committed data, below the data of this process.
-pub(super) const EPOCH: u64 = u64::MAX - 1;
+pub(super) const PEERS_EPOCH: u64 = u64::MAX - 1;
 /// Age from which a folder's modification time is reliable: a later change is certain to alter it.
 const CLOCK_TICK: Duration = Duration::from_millis(100);
 
@@ -122,12 +122,12 @@ impl Peers {
         let is_salvaged = known.is_some_and(|known| known.salvaged);
         // An index is searched at the end of a log, but the log of a running writer has data after its last
         // index.
-        if waiting.ending == Ending::Unfinished && finish::was_stopped(waiting) && !is_salvaged {
+        if waiting.ending == LogEnd::Unfinished && finish::was_stopped(waiting) && !is_salvaged {
             // Data after its last flush will not be committed with the rest.
             let flushes = commit::last_flushes(&*self.path, std::slice::from_ref(waiting))?;
             return flushes.first().map(|ticket| Log::open(&*name, Some(ticket), trailer)).transpose();
         }
-        if waiting.ending == Ending::Unfinished || is_salvaged {
+        if waiting.ending == LogEnd::Unfinished || is_salvaged {
             return Log::salvage(&*name, after).map(Some);
         }
         let log = Log::open(&*name, None, trailer)?;
@@ -171,7 +171,7 @@ impl Peers {
                     }
                     let file = file(&mut state.files, &self.path, log.writer())?;
                     let bytes = WriterBytes::new(&self.path, log.writer(), file, &definition);
-                    found.layers.push(Layer::new(Source::Other(Arc::new(bytes)), EPOCH, written));
+                    found.layers.push(Layer::new(Source::Other(Arc::new(bytes)), PEERS_EPOCH, written));
                 }
                 found.definition.get_or_insert(definition);
             }

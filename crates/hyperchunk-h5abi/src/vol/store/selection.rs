@@ -12,9 +12,9 @@ pub(super) const BLOCK: Hid = 1;
 /// `H5S_PLIST`: the selection is in the transfer list.
 const IN_PROPERTY_LIST: Hid = 2;
 /// `H5S_SEL_HYPERSLABS`, `H5S_SEL_ALL`.
-const HYPERSLABS: i32 = 2;
-/// See [`HYPERSLABS`].
-const EVERYTHING: i32 = 3;
+const SELECT_HYPERSLABS: i32 = 2;
+/// See [`SELECT_HYPERSLABS`].
+const SELECT_ALL: i32 = 3;
 
 /// A selection of a dataset.
 #[derive(Debug)]
@@ -50,14 +50,14 @@ impl Selection {
         if last.iter().zip(dims).any(|(last, dim)| last >= dim) {
             refuse!("a selection up to {last:?} is outside the extent {dims:?}")
         }
-        if kind == EVERYTHING {
+        if kind == SELECT_ALL {
             return Ok(everything());
         }
         let boxed =
             last.iter().zip(&first).map(|(last, first)| last.saturating_sub(*first).saturating_add(1));
         let boxed: Vec<u64> = boxed.collect();
         let slab = Hyperslab::new(first, boxed);
-        if kind == HYPERSLABS && is_box(slot, space, dims.len()) {
+        if kind == SELECT_HYPERSLABS && is_box(slot, space, dims.len()) {
             return Ok(Selection::Box(slab));
         }
         runs(slot, space, dims).map(Selection::Runs)

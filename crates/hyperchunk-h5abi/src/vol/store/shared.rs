@@ -2,7 +2,7 @@
 
 use super::super::options::Codec;
 use super::layers::{Layer, Layers, Source};
-use super::peers::{EPOCH, Peers};
+use super::peers::{PEERS_EPOCH, Peers};
 use hyperchunk::model::AllocationTime;
 use hyperchunk::select::{Axis, Selection};
 use hyperchunk::{Error, Result};
@@ -10,9 +10,9 @@ use hyperchunk_store::{DatasetId, Definition, Extent, Hyperslab, LogWriter};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The shared state; see the module.
+/// Shared state of a dataset; see the module.
 #[derive(Debug)]
-pub(in crate::vol) struct Shared {
+pub(in crate::vol) struct SharedDataset {
     pub(in crate::vol) definition: Arc<Definition>,
     /// True if whole chunks are filtered when they are written, instead of when the store is packed.
     pub(super) filters: bool,
@@ -39,7 +39,7 @@ struct State {
     generation: u64,
 }
 
-impl Shared {
+impl SharedDataset {
     pub(super) fn new(
         id: DatasetId,
         definition: Definition,
@@ -61,7 +61,7 @@ impl Shared {
         let stale = own.is_some();
         let state =
             Mutex::new(State { dims, layers, own: place, extents, stale, is_ahead: false, generation: 0 });
-        Shared { definition: Arc::new(definition), filters: false, own, id, peers: None, state }
+        SharedDataset { definition: Arc::new(definition), filters: false, own, id, peers: None, state }
     }
 
     /// Enables filtering of chunks as they are written, if the options request it.
@@ -111,7 +111,7 @@ impl Shared {
         }
         let found = peers.dataset(self.id)?;
         let own = state.own.map(|place| state.layers.all.remove(place));
-        state.layers.all.retain(|layer| layer.epoch != EPOCH);
+        state.layers.all.retain(|layer| layer.epoch != PEERS_EPOCH);
         state.layers.all.extend(found.layers);
         state.own = own.as_ref().map(|_| state.layers.all.len());
         state.layers.all.extend(own);

@@ -5,7 +5,7 @@ use super::super::failure::{Outcome, done, refuse};
 use super::super::slot::Slot;
 use super::fields::Fields;
 use super::selection::{ALL, BLOCK, Selection, elements};
-use super::{Shared, StoreDataset};
+use super::{SharedDataset, StoreDataset};
 use crate::symbols::{Herr, Hid};
 use hyperchunk_store::Hyperslab;
 use std::ffi::{c_int, c_void};
@@ -14,7 +14,7 @@ use std::ptr::null_mut;
 /// `H5T_COMPOUND`.
 const COMPOUND: c_int = 6;
 /// `H5S_SEL_ALL`.
-const EVERYTHING: c_int = 3;
+const SELECT_ALL: c_int = 3;
 /// A selection is read through its bounding box if that has at most this multiple of its elements, or at most
 /// [`MAX_BOX_BYTES`] bytes.
 const MAX_OVERREAD_FACTOR: u64 = 8;
@@ -48,7 +48,7 @@ impl Call {
             BLOCK => true,
             ALL => self.file_space == ALL,
             // SAFETY: any identifier may be asked.
-            space => unsafe { (slot.api.selection_kind)(space) == EVERYTHING },
+            space => unsafe { (slot.api.selection_kind)(space) == SELECT_ALL },
         }
     }
 
@@ -250,7 +250,7 @@ pub(in crate::vol) fn read(slot: &Slot, dataset: &StoreDataset, call: Call) -> O
 }
 
 /// Reads the selected elements, in order, in the dataset's type.
-fn read_chosen(shared: &Shared, chosen: &Selection, out: &mut [u8]) -> Outcome<()> {
+fn read_chosen(shared: &SharedDataset, chosen: &Selection, out: &mut [u8]) -> Outcome<()> {
     match chosen {
         Selection::Box(slab) => shared.read(slab, out)?,
         Selection::Runs(runs) => read_runs(shared, runs, out)?,
@@ -258,7 +258,7 @@ fn read_chosen(shared: &Shared, chosen: &Selection, out: &mut [u8]) -> Outcome<(
     Ok(())
 }
 
-fn read_runs(shared: &Shared, runs: &[Hyperslab], out: &mut [u8]) -> hyperchunk::Result<()> {
+fn read_runs(shared: &SharedDataset, runs: &[Hyperslab], out: &mut [u8]) -> hyperchunk::Result<()> {
     let element = shared.element();
     let mut around: Option<Hyperslab> = None;
     let mut count = 0_u64;

@@ -6,7 +6,7 @@ use std::mem::transmute;
 use std::ptr;
 
 use super::super::{DENIED_EXIT_CODE, Runtime, StopReason, restrict};
-use super::harness::{Outcome, SURVIVED_EXIT_CODE, Shared, call, policy, run, step, worker_start};
+use super::harness::{Outcome, SURVIVED_EXIT_CODE, SharedPage, call, policy, run, step, worker_start};
 use super::{Policy, lock};
 
 /// Name, and a function that returns at least 0 on success.
@@ -61,7 +61,7 @@ fn old_page(offset: usize, argument: usize) -> i64 {
 }
 
 pub(super) fn scenario(name: &str) -> bool {
-    let lock_coarsely = |shared: &Shared| {
+    let lock_coarsely = |shared: &SharedPage| {
         worker_start(shared);
         restrict(&Policy { fine_clocks: false, ..policy(Runtime::Lua { jit: false }) }).unwrap();
     };

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use super::super::{Rights, Runtime, restrict};
 use super::attacks::attacks;
-use super::harness::{Outcome, PAYLOAD, PEER, SURVIVED_EXIT_CODE, Shared, call, policy, run, step};
+use super::harness::{Outcome, PAYLOAD, PEER, SURVIVED_EXIT_CODE, SharedPage, call, policy, run, step};
 use super::languages::{DIRECTORY, Directory};
 use super::{FUNCTIONS, each_attack, lock, lock_with, met};
 
@@ -74,7 +74,7 @@ fn network_grants() -> Rights {
 }
 
 /// Uses a connection as functions do, on a descriptor that stands for one.
-fn use_a_connection(shared: &Shared, runtime: Runtime) {
+fn use_a_connection(shared: &SharedPage, runtime: Runtime) {
     super::worker_start(shared);
     let mut ends = [0; 2];
     // SAFETY: the array has room for two descriptors.

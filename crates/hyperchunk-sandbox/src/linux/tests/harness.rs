@@ -29,12 +29,12 @@ pub(super) const SURVIVED_EXIT_CODE: c_int = 42;
 
 /// Memory shared by a child with its waiting parent.
 #[repr(C)]
-pub(super) struct Shared {
+pub(super) struct SharedPage {
     pub(super) status: StatusPage,
     pub(super) values: [AtomicI64; 8],
 }
 
-impl Shared {
+impl SharedPage {
     pub(super) fn put(&self, index: usize, value: i64) {
         self.values[index].store(value, Ordering::SeqCst);
     }
@@ -123,7 +123,7 @@ fn become_nobody() {
 }
 
 /// Runs `body` in a forked child, for at most [`DEADLINE_S`] seconds, and prints its outcome.
-pub(super) fn step(name: &str, body: impl FnOnce(&Shared)) {
+pub(super) fn step(name: &str, body: impl FnOnce(&SharedPage)) {
     assert!(!name.contains(' '));
     let shared = map_shared();
     // SAFETY: the child uses a copy of this process, in which no other thread is running.
@@ -164,20 +164,20 @@ fn parse(line: &str) -> Option<Outcome> {
     })
 }
 
-fn map_shared() -> &'static Shared {
+fn map_shared() -> &'static SharedPage {
     let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
     let protection = libc::PROT_READ | libc::PROT_WRITE;
-    // SAFETY: a new mapping, which is zeroed and never unmapped; all zeros is a valid `Shared`.
+    // SAFETY: a new mapping, which is zeroed and never unmapped; all zeros is a valid `SharedPage`.
     unsafe {
-        let page = libc::mmap(ptr::null_mut(), size_of::<Shared>(), protection, flags, -1, 0);
+        let page = libc::mmap(ptr::null_mut(), size_of::<SharedPage>(), protection, flags, -1, 0);
         assert_ne!(page, libc::MAP_FAILED);
-        &*page.cast::<Shared>()
+        &*page.cast::<SharedPage>()
     }
 }
 
 /// Starts as a worker does: the control socket in its place, its other end on the next descriptor, the
 /// handler installed.
-pub(super) fn worker_start(shared: &Shared) {
+pub(super) fn worker_start(shared: &SharedPage) {
     let mut pair = [0; 2];
     // SAFETY: the calls write to `pair` only; the owners of descriptors 3 and 4 are not used again in this
     // child.

@@ -12,7 +12,9 @@ use std::ptr;
 use super::super::seccomp::{Phase, programs};
 use super::super::{Access, DENIED_EXIT_CODE, Policy, Rights, Runtime, StopReason, end_loading, restrict};
 
-use super::harness::{Outcome, PAYLOAD, SURVIVED_EXIT_CODE, Shared, call, policy, run, step, worker_start};
+use super::harness::{
+    Outcome, PAYLOAD, SURVIVED_EXIT_CODE, SharedPage, call, policy, run, step, worker_start,
+};
 
 pub(super) const DIRECTORY: &str = "HYPERCHUNK_LOCKDOWN_DIRECTORY";
 const COMPILER: &CStr = c"/usr/bin/c++";
@@ -94,7 +96,7 @@ fn object_scenario() {
 }
 
 /// Writes the object to a memory file, as the host does, loads it in the sandbox and calls it.
-fn load_object(shared: &Shared, name: &str, object: &[u8]) {
+fn load_object(shared: &SharedPage, name: &str, object: &[u8]) {
     worker_start(shared);
     // SAFETY: the name is a literal; the descriptor is ours.
     let memory = unsafe { libc::memfd_create(c"object".as_ptr(), 0) };

@@ -13,7 +13,9 @@ use seccompiler::{
 };
 
 use super::super::{Layers, Runtime, namespaces, parent, process, restrict, rlimits};
-use super::harness::{Outcome, PAYLOAD, SURVIVED_EXIT_CODE, Shared, call, policy, run, step, worker_start};
+use super::harness::{
+    Outcome, PAYLOAD, SURVIVED_EXIT_CODE, SharedPage, call, policy, run, step, worker_start,
+};
 use super::lock;
 
 /// Descriptor that no policy keeps.
@@ -83,7 +85,7 @@ pub(super) fn scenario(name: &str) -> bool {
     true
 }
 
-fn restrict_and_report(shared: &Shared, runtime: Runtime) {
+fn restrict_and_report(shared: &SharedPage, runtime: Runtime) {
     worker_start(shared);
     match restrict(&policy(runtime)) {
         Ok(report) => {
@@ -206,7 +208,7 @@ fn limits_scenario() {
 }
 
 /// Checks that a worker ends with its host, by a signal that cannot be blocked.
-fn orphan_scenario(shared: &Shared) {
+fn orphan_scenario(shared: &SharedPage) {
     let pulse = || shared.values[0].load(Ordering::SeqCst);
     let beats = || {
         let before = pulse();
@@ -231,7 +233,7 @@ fn orphan_scenario(shared: &Shared) {
     shared.put(2, i64::from(!comes(false)));
 }
 
-fn heartbeat(shared: &Shared) -> ! {
+fn heartbeat(shared: &SharedPage) -> ! {
     lock(shared, LUA);
     // Bounded to some ten seconds, in case the test fails.
     for _ in 0..10_000 {

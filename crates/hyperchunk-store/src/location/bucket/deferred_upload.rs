@@ -3,7 +3,7 @@
 
 use super::{Bucket, note_name, parts};
 use crate::WriterId;
-use hyperchunk::internal::upload::{Done, Stored, Upload};
+use hyperchunk::internal::upload::{PartCallback, StoredObject, Upload};
 use hyperchunk::io;
 use hyperchunk::{Error, Result};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -54,7 +54,7 @@ impl DeferredUpload {
 }
 
 impl Upload for DeferredUpload {
-    fn send(&self, number: usize, bytes: Vec<u8>, done: Done) {
+    fn send(&self, number: usize, bytes: Vec<u8>, done: PartCallback) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let upload = match &*state {
             State::Begun(upload) => Arc::clone(upload),
@@ -79,12 +79,12 @@ impl Upload for DeferredUpload {
         upload.send(number, bytes, done);
     }
 
-    fn complete(&self, parts: usize, size: u64) -> Result<Stored> {
+    fn complete(&self, parts: usize, size: u64) -> Result<StoredObject> {
         let state = std::mem::take(&mut *self.state.lock().unwrap_or_else(PoisonError::into_inner));
         match state {
             State::Held(bytes) if parts == 1 => {
                 io::put(&self.url(), self.bucket.options(), bytes)?;
-                Ok(Stored { size, etag: None })
+                Ok(StoredObject { size, etag: None })
             }
             State::Begun(upload) => {
                 let stored = match upload.complete(parts, size) {

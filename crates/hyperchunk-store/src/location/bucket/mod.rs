@@ -12,7 +12,7 @@ use super::file_identity::FileIdentity;
 use super::site::{Folder, log_name};
 use crate::WriterId;
 use hyperchunk::index::IndexOption;
-use hyperchunk::internal::upload::{Listed, Made};
+use hyperchunk::internal::upload::{CreateOutcome, ListedObject};
 use hyperchunk::io::{self, RemoteOptions, Source};
 use hyperchunk::write::Sync;
 use hyperchunk::{Error, ErrorKind, File, OpenOptions, Result};
@@ -73,7 +73,7 @@ impl Bucket {
     }
 
     /// Lists the objects of the folder.
-    pub(crate) fn list_objects(&self) -> Result<Vec<Listed>> {
+    pub(crate) fn list_objects(&self) -> Result<Vec<ListedObject>> {
         io::list(&format!("{}.d", self.0.url), self.options())
     }
 
@@ -146,7 +146,8 @@ impl Bucket {
         }
         let text = b"Writing this object on condition that there is none must fail.\n";
         for _ in 0..2 {
-            if io::put_new(&self.object_url(CONDITION), self.options(), text.to_vec())? != Made::New {
+            if io::put_new(&self.object_url(CONDITION), self.options(), text.to_vec())? != CreateOutcome::New
+            {
                 known(&CHECKED_FOLDERS, true);
                 return Ok(());
             }
@@ -225,10 +226,10 @@ impl Folder for Bucket {
     fn create(&self, name: &str, bytes: &[u8], _: bool) -> Result<bool> {
         self.check()?;
         match io::put_new(&self.object_url(name), self.options(), bytes.to_vec())? {
-            Made::New => Ok(true),
-            Made::There => Ok(false),
+            CreateOutcome::New => Ok(true),
+            CreateOutcome::There => Ok(false),
             // If the bytes are equal, it is the same epoch, whichever request created it.
-            Made::Unsure => Ok(self.read(name, u64::MAX)? == bytes),
+            CreateOutcome::Unsure => Ok(self.read(name, u64::MAX)? == bytes),
         }
     }
 

@@ -8,7 +8,7 @@ use hyperchunk::index::Identity;
 use hyperchunk::internal::{contents, spread};
 use hyperchunk::io::Source;
 use hyperchunk::output::Output;
-use hyperchunk::walk::{Found, Next};
+use hyperchunk::walk::{Next, VisitedItem};
 use hyperchunk::{Dataset, Error, ErrorKind, File, Result};
 use hyperchunk_format::model::{Dataspace, Layout, Name, ObjectKind};
 use std::io::Write as _;
@@ -89,7 +89,7 @@ pub fn analyze(file: &File, names: &[Vec<u8>], add: &(dyn Fn(u64, u64) + Sync)) 
     let mut found: Vec<(Vec<u8>, Dataset)> = Vec::new();
     if names.is_empty() {
         file.walk(&file.root()?, b"/", &mut |visit| {
-            if let Found::Object(object) = visit.found
+            if let VisitedItem::Object(object) = visit.found
                 && object.kind() == ObjectKind::Dataset
             {
                 let dataset = object.clone().dataset();

@@ -3,7 +3,7 @@
 //! Text in an inactive `#if` block need not be C++, so an unclosed quote on a line is not an error here.
 
 use super::super::token::{
-    ARROW, BAD, Kind, SCOPE, Tokens, braced, continuation, digits, join_lines, push_char,
+    ARROW, INVALID_ESCAPE, Kind, SCOPE, Tokens, braced, continuation, digits, join_lines, push_char,
 };
 use crate::error::{Result, fail};
 
@@ -215,9 +215,9 @@ pub(super) fn unescape(text: &[u8]) -> Vec<u8> {
 
 /// Decodes an escape after its backslash and returns the rest.
 fn escape<'a>(text: &'a [u8], out: &mut Vec<u8>) -> &'a [u8] {
-    let byte = |v: Option<u32>| v.and_then(|v| u8::try_from(v).ok()).unwrap_or(BAD);
+    let byte = |v: Option<u32>| v.and_then(|v| u8::try_from(v).ok()).unwrap_or(INVALID_ESCAPE);
     let (letter, rest) = match text {
-        [] => (BAD, text),
+        [] => (INVALID_ESCAPE, text),
         [b'0'..=b'7', ..] => {
             let (value, rest) = digits(text, 8, 3);
             (byte(value), rest)
@@ -247,7 +247,7 @@ fn escape<'a>(text: &'a [u8], out: &mut Vec<u8>) -> &'a [u8] {
         [b't', rest @ ..] => (b'\t', rest),
         [b'v', rest @ ..] => (0x0b, rest),
         [letter @ (b'\\' | b'"' | b'\'' | b'?'), rest @ ..] => (*letter, rest),
-        [_, rest @ ..] => (BAD, rest),
+        [_, rest @ ..] => (INVALID_ESCAPE, rest),
     };
     out.push(letter);
     rest

@@ -1,6 +1,6 @@
 //! Lexer for Lua 5.1 as LuaJIT reads it.
 
-use super::super::token::{BAD, COMPARE, CONCAT, Kind, SCOPE, Tokens, braced, digits, push_char};
+use super::super::token::{COMPARE, CONCAT, INVALID_ESCAPE, Kind, SCOPE, Tokens, braced, digits, push_char};
 use crate::error::{Result, fail};
 
 /// Splits `source` into tokens, without comments and a `#!` line.
@@ -185,9 +185,9 @@ pub(super) fn unescape(mut text: &[u8]) -> Vec<u8> {
 
 /// Decodes an escape after its backslash and returns the rest.
 fn escape<'a>(text: &'a [u8], out: &mut Vec<u8>) -> &'a [u8] {
-    let byte = |v: Option<u32>| v.and_then(|v| u8::try_from(v).ok()).unwrap_or(BAD);
+    let byte = |v: Option<u32>| v.and_then(|v| u8::try_from(v).ok()).unwrap_or(INVALID_ESCAPE);
     let (letter, rest) = match text {
-        [] => (BAD, text),
+        [] => (INVALID_ESCAPE, text),
         [b'0'..=b'9', ..] => {
             let (value, rest) = digits(text, 10, 3);
             (byte(value), rest)
@@ -214,7 +214,7 @@ fn escape<'a>(text: &'a [u8], out: &mut Vec<u8>) -> &'a [u8] {
         [b't', rest @ ..] => (b'\t', rest),
         [b'v', rest @ ..] => (0x0b, rest),
         [letter @ (b'\\' | b'"' | b'\''), rest @ ..] => (*letter, rest),
-        [_, rest @ ..] => (BAD, rest),
+        [_, rest @ ..] => (INVALID_ESCAPE, rest),
     };
     out.push(letter);
     rest

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// Number of recent measurements that are stored.
-const MEASUREMENTS: usize = 15;
+const MEASUREMENT_COUNT: usize = 15;
 /// Minimum size in bytes of a body that counts as a measurement of the bandwidth.
 const MIN_MEASURED_BYTES: usize = 256 << 10;
 
@@ -13,22 +13,22 @@ const MIN_MEASURED_BYTES: usize = 256 << 10;
 #[derive(Debug, Default)]
 pub(super) struct Meter {
     /// Microseconds to the first byte over existing connections.
-    latency: Last,
+    latency: Measurements,
     /// Microseconds to the first byte over new connections.
-    cold: Last,
+    cold: Measurements,
     /// KiB per second after the first byte.
-    bandwidth: Last,
+    bandwidth: Measurements,
 }
 
 #[derive(Debug, Default)]
-struct Last {
+struct Measurements {
     count: AtomicUsize,
-    values: [AtomicU32; MEASUREMENTS],
+    values: [AtomicU32; MEASUREMENT_COUNT],
 }
 
-impl Last {
+impl Measurements {
     fn add(&self, value: u128) {
-        let place = self.count.fetch_add(1, Ordering::Relaxed) % MEASUREMENTS;
+        let place = self.count.fetch_add(1, Ordering::Relaxed) % MEASUREMENT_COUNT;
         // Zero marks an unused entry, so values are stored plus one.
         let value = u32::try_from(value).unwrap_or(u32::MAX).saturating_add(1);
         self.values[place].store(value, Ordering::Relaxed);

@@ -2,7 +2,7 @@
 //! request's signature to any host that the server names.
 
 use super::proxies::with_proxy;
-use super::redirects::{MAX_REDIRECTS, Refused};
+use super::redirects::{MAX_REDIRECTS, RedirectRefusal};
 use object_store::ClientOptions;
 use object_store::client::{
     ClientConfigKey as Key, HttpClient, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpService,
@@ -26,7 +26,7 @@ impl Direct {
     }
 
     async fn answer(&self, mut request: HttpRequest) -> Result<HttpResponse, HttpError> {
-        let refused = |refused: Refused| HttpError::new(HttpErrorKind::Request, refused);
+        let refused = |refusal: RedirectRefusal| HttpError::new(HttpErrorKind::Request, refusal);
         for _ in 0..=MAX_REDIRECTS {
             let response = self.0.execute(request.clone()).await?;
             let location = response.headers().get("location").filter(|_| response.status().is_redirection());
@@ -34,18 +34,19 @@ impl Direct {
             let from = Url::parse(&request.uri().to_string());
             let from = from.map_err(|error| HttpError::new(HttpErrorKind::Unknown, error))?;
             let next = location.to_str().ok().and_then(|location| from.join(location).ok());
-            let next = next.ok_or_else(|| refused(Refused::invalid("one to what is no URL")))?;
+            let next = next.ok_or_else(|| refused(RedirectRefusal::invalid("one to what is no URL")))?;
             let reads = matches!(request.method().as_str(), "GET" | "HEAD");
             if next.origin() != from.origin() || !reads {
-                return Err(refused(Refused::by_store(&next.origin().ascii_serialization())));
+                return Err(refused(RedirectRefusal::by_store(&next.origin().ascii_serialization())));
             }
             if next == from {
-                return Err(refused(Refused::invalid("one to where it came from")));
+                return Err(refused(RedirectRefusal::invalid("one to where it came from")));
             }
             let uri = next.as_str().parse();
-            *request.uri_mut() = uri.map_err(|_| refused(Refused::invalid("one to what is no URL")))?;
+            *request.uri_mut() =
+                uri.map_err(|_| refused(RedirectRefusal::invalid("one to what is no URL")))?;
         }
-        Err(refused(Refused::invalid("more than ten in a row")))
+        Err(refused(RedirectRefusal::invalid("more than ten in a row")))
     }
 }
 

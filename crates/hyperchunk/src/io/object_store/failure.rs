@@ -2,9 +2,9 @@
 //!
 //! `object_store`'s messages are never passed on unchanged: they contain URLs, which may contain signatures.
 
-use super::redirects::Refused;
+use super::redirects::RedirectRefusal;
 use super::store::innermost;
-use super::wire::Seen;
+use super::wire::ResponseHead;
 use crate::{Error, ErrorKind};
 use object_store::client::{HttpError, HttpErrorKind};
 use std::error::Error as StdError;
@@ -59,7 +59,7 @@ pub(super) fn encoded(encoding: &str, first: &[u8]) -> Option<Error> {
 
 /// Returns the failure for a response without a valid range. `opened`: whether an earlier one had one, so that
 /// this is not how the server always answers.
-pub(super) fn no_range(seen: &Seen, opened: bool) -> Failure {
+pub(super) fn no_range(seen: &ResponseHead, opened: bool) -> Failure {
     let few = |reason| Failure::Passing { reason, wait: None, at_most: if opened { u32::MAX } else { 2 } };
     let given = seen.content_range.as_ref().map(|given| given.chars().take(100).collect::<String>());
     match (seen.status, given) {
@@ -91,7 +91,7 @@ pub(super) fn body_failure(error: &object_store::Error) -> Failure {
 }
 
 /// Classifies a request without a valid response. `opened`: whether an earlier request had one.
-pub(super) fn request_failure(error: &object_store::Error, seen: &Seen, opened: bool) -> Failure {
+pub(super) fn request_failure(error: &object_store::Error, seen: &ResponseHead, opened: bool) -> Failure {
     let io = |message: String| Failure::Final(Error::new(ErrorKind::Io, message));
     let Some(status) = seen.status else {
         return if seen.sent { transport_failure(error) } else { credentials_failure(error) };
@@ -140,7 +140,7 @@ pub(super) fn request_failure(error: &object_store::Error, seen: &Seen, opened: 
 }
 
 /// Classifies a failed writing request.
-pub(super) fn write_failure(error: &object_store::Error, seen: &Seen) -> Failure {
+pub(super) fn write_failure(error: &object_store::Error, seen: &ResponseHead) -> Failure {
     let told = said(error);
     let code = told.clone().unwrap_or_default();
     let told = told.map(|said| format!(": {said}")).unwrap_or_default();
@@ -204,7 +204,7 @@ fn transport_failure(error: &object_store::Error) -> Failure {
 }
 
 /// Returns the reason why a redirect was refused, if that caused the error.
-fn refused(error: &object_store::Error) -> Option<&Refused> {
+fn refused(error: &object_store::Error) -> Option<&RedirectRefusal> {
     let mut cause: Option<&(dyn StdError + 'static)> = Some(error);
     while let Some(error) = cause {
         if let Some(refused) = error.downcast_ref() {

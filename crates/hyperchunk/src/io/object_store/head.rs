@@ -17,7 +17,7 @@ const MAX_KEPT_BYTES: u64 = 64 << 20;
 static KEPT_BYTES: AtomicU64 = AtomicU64::new(0);
 
 /// Body of an opening request while it arrives.
-pub(super) struct Arriving {
+pub(super) struct ArrivingBody {
     state: Mutex<State>,
     changed: Condvar,
     /// Number of bytes that the opener waits for.
@@ -36,7 +36,7 @@ struct State {
     error: Option<Error>,
 }
 
-impl Arriving {
+impl ArrivingBody {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -104,7 +104,7 @@ impl Arriving {
 }
 
 /// Guard that ends the body when it is dropped, even if its task is aborted.
-struct End(Arc<Arriving>);
+struct End(Arc<ArrivingBody>);
 
 impl Drop for End {
     fn drop(&mut self) {
@@ -121,7 +121,7 @@ pub(super) struct Head {
 
 /// The read-ahead: the bytes that arrive after the ones that the opener waited for.
 struct Rest {
-    arriving: Arc<Arriving>,
+    arriving: Arc<ArrivingBody>,
     task: AbortHandle,
     /// Share of [`KEPT_BYTES`].
     kept: u64,
@@ -142,7 +142,7 @@ impl Head {
         let kept = keep(options.read_ahead);
         let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
         let arriving =
-            Arc::new(Arriving { state: Mutex::default(), changed: Condvar::new(), first: size(first) });
+            Arc::new(ArrivingBody { state: Mutex::default(), changed: Condvar::new(), first: size(first) });
         let end = End(Arc::clone(&arriving));
         let target = Target { arriving: Some(Arc::clone(&arriving)), ..target.clone() };
         let range = 0..first.saturating_add(kept);

@@ -112,9 +112,9 @@ impl FileHost {
 /// DNS resolver that applies the rule to the hosts of open files. Other names, such as a proxy's, are looked
 /// up as usual.
 #[derive(Debug)]
-pub(super) struct Remembering(pub(super) Arc<Hosts>);
+pub(super) struct HostResolver(pub(super) Arc<Hosts>);
 
-impl Resolve for Remembering {
+impl Resolve for HostResolver {
     fn resolve(&self, name: Name) -> Resolving {
         let host = self.0.known(name.as_str());
         Box::pin(async move {

@@ -185,7 +185,7 @@ impl ObjectSource {
 
     /// Sorts ranges into those that need a request, and those in the object's head: the bytes that are
     /// fetched by the request that opens it, some of which may still be arriving.
-    fn sort(&self, object: usize, ranges: &[Range<u64>], sorted: &mut Sorted) -> Result<()> {
+    fn sort(&self, object: usize, ranges: &[Range<u64>], sorted: &mut SortedRanges) -> Result<()> {
         let (size, length) = (self.version.size, self.head.length());
         let mut is_used = ranges.is_empty();
         for (place, range) in ranges.iter().enumerate() {
@@ -223,7 +223,7 @@ impl ObjectSource {
 
 /// Ranges of objects, by the request that fetches them.
 #[derive(Default)]
-struct Sorted {
+struct SortedRanges {
     /// Ranges in the objects' heads.
     near: Vec<ObjectRange>,
     /// Ranges that need a request, without their parts in the heads.
@@ -244,7 +244,7 @@ pub(super) fn fetch_many(
     let objects: Option<Vec<&ObjectSource>> =
         wanted.iter().map(|(remote, _)| remote.as_any()?.downcast_ref::<ObjectSource>()).collect();
     let objects = objects.ok_or_else(|| Error::invalid("a source is not an object of a store"))?;
-    let mut sorted = Sorted::default();
+    let mut sorted = SortedRanges::default();
     for (number, (object, (_, ranges))) in objects.iter().zip(wanted).enumerate() {
         object.sort(number, ranges, &mut sorted).map_err(|error| object.named(error))?;
     }

@@ -9,7 +9,7 @@ use super::upload::To;
 use super::wire::Tally;
 use super::{connection, with_region};
 use crate::io::RemoteOptions;
-use crate::io::upload::{Listed, Made};
+use crate::io::upload::{CreateOutcome, ListedObject};
 use crate::{Error, ErrorKind, Result};
 use bytes::Bytes;
 use object_store::{ObjectStoreExt, PutMode, PutOptions, PutPayload};
@@ -51,14 +51,14 @@ where
 ///
 /// # Errors
 /// Invalid for an invalid URL or settings; Unsupported for web servers; Io.
-pub(in crate::io) fn list(url: &str, options: &RemoteOptions) -> Result<Vec<Listed>> {
+pub(in crate::io) fn list(url: &str, options: &RemoteOptions) -> Result<Vec<ListedObject>> {
     let found = ask_at(&Location::parse_folder(url)?, options, |to| async move {
         let to = to.listing();
         to.repeat(0, || to.store.objects.list_with_delimiter(Some(&to.path))).await
     })?;
     let listed = found.objects.into_iter().filter_map(|object| {
         let name = object.location.filename()?.to_owned();
-        Some(Listed { name, size: object.size, modified: object.last_modified.into() })
+        Some(ListedObject { name, size: object.size, modified: object.last_modified.into() })
     });
     Ok(listed.collect())
 }
@@ -82,7 +82,7 @@ pub(in crate::io) fn put(url: &str, options: &RemoteOptions, bytes: Vec<u8>) -> 
 ///
 /// # Errors
 /// As [`list`]; Unsupported if the store refuses such a condition.
-pub(in crate::io) fn put_new(url: &str, options: &RemoteOptions, bytes: Vec<u8>) -> Result<Made> {
+pub(in crate::io) fn put_new(url: &str, options: &RemoteOptions, bytes: Vec<u8>) -> Result<CreateOutcome> {
     let bytes = Bytes::from(bytes);
     ask(url, options, |to| {
         let payload = PutPayload::from(bytes.clone());
@@ -94,12 +94,14 @@ pub(in crate::io) fn put_new(url: &str, options: &RemoteOptions, bytes: Vec<u8>)
                     to.store.objects.put_opts(&to.path, payload.clone(), create)
                 };
                 let (failure, seen) = match to.attempt(payload.content_length(), repeated, &request).await {
-                    Ok(_) => return Ok(Made::New),
+                    Ok(_) => return Ok(CreateOutcome::New),
                     Err(failed) => failed,
                 };
                 match seen.status {
                     // An earlier attempt may have succeeded, with a response that was lost.
-                    Some(304 | 412) => return Ok(if repeated > 0 { Made::Unsure } else { Made::There }),
+                    Some(304 | 412) => {
+                        return Ok(if repeated > 0 { CreateOutcome::Unsure } else { CreateOutcome::There });
+                    }
                     Some(400 | 405 | 501) if !matches!(failure, Failure::Passing { .. }) => {
                         let message = "the store does not support conditional writes of new objects (If-None-Match), \
                                        so commits are not possible there";

@@ -15,7 +15,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Semaphore;
 
 /// Number of cached stores, clients and regions from which on unused ones, or all, are evicted.
-const MAX_CACHED: usize = 64;
+const MAX_CACHED_ENTRIES: usize = 64;
 /// Maximum total weight of all requests in flight.
 const MAX_WEIGHT: u32 = 1 << 16;
 
@@ -62,7 +62,7 @@ impl Process {
     pub(super) async fn enter(&self, concurrency: usize) -> impl Drop + use<> {
         let share = u32::try_from(concurrency.max(256)).unwrap_or(MAX_WEIGHT);
         let permit = Arc::clone(&self.gate).acquire_many_owned((MAX_WEIGHT / share).max(1)).await;
-        Held(permit.ok())
+        WeightPermit(permit.ok())
     }
 
     /// Returns the web servers of open files.
@@ -75,7 +75,7 @@ impl Process {
         let moved = connection.kind == Kind::S3 && connection.settings.get("aws_region") != Some(region);
         if moved {
             let mut regions = self.regions.lock().unwrap_or_else(PoisonError::into_inner);
-            if regions.len() >= MAX_CACHED {
+            if regions.len() >= MAX_CACHED_ENTRIES {
                 regions.clear();
             }
             regions.insert(Arc::clone(connection), region.to_owned());
@@ -96,7 +96,7 @@ impl Process {
         if let Some(store) = stores.get(connection) {
             return Ok(Arc::clone(store));
         }
-        if stores.len() >= MAX_CACHED {
+        if stores.len() >= MAX_CACHED_ENTRIES {
             stores.retain(|_, store| Arc::strong_count(store) > 1);
         }
         let store = Arc::new(Store::new(connection)?);
@@ -115,7 +115,7 @@ impl Process {
         if let Some(client) = clients.get(&settings) {
             return Ok(client.clone());
         }
-        if clients.len() >= MAX_CACHED {
+        if clients.len() >= MAX_CACHED_ENTRIES {
             clients.clear();
         }
         let client = make()?;
@@ -125,9 +125,9 @@ impl Process {
 }
 
 /// A request's share of the maximum weight.
-struct Held(Option<tokio::sync::OwnedSemaphorePermit>);
+struct WeightPermit(Option<tokio::sync::OwnedSemaphorePermit>);
 
-impl Drop for Held {
+impl Drop for WeightPermit {
     fn drop(&mut self) {
         drop(self.0.take());
     }

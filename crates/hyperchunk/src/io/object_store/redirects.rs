@@ -45,12 +45,12 @@ impl Redirects {
     }
 
     /// Checks a redirect by its URLs alone; [`PublicOnly`] checks the addresses of host names.
-    pub(super) fn check(self, from: &Url, to: &Url) -> Result<(), Refused> {
+    pub(super) fn check(self, from: &Url, to: &Url) -> Result<(), RedirectRefusal> {
         if !matches!(to.scheme(), "http" | "https") {
-            return Err(Refused::invalid(&format!("one to a URL of the scheme `{}`", to.scheme())));
+            return Err(RedirectRefusal::invalid(&format!("one to a URL of the scheme `{}`", to.scheme())));
         }
         if from.scheme() == "https" && to.scheme() == "http" && self != Self::Any {
-            return Err(Refused::forbidden("from https to http".into()));
+            return Err(RedirectRefusal::forbidden("from https to http".into()));
         }
         let same = from.origin() == to.origin();
         match self {
@@ -60,26 +60,26 @@ impl Redirects {
                 Some(Host::Ipv4(address)) => public(address.into()),
                 Some(Host::Ipv6(address)) => public(address.into()),
                 Some(Host::Domain(_)) => Ok(()),
-                None => Err(Refused::forbidden("to a URL without a host".into())),
+                None => Err(RedirectRefusal::forbidden("to a URL without a host".into())),
             },
             Self::Never | Self::SameOrigin => {
-                Err(Refused::forbidden(format!("to {}", to.origin().ascii_serialization())))
+                Err(RedirectRefusal::forbidden(format!("to {}", to.origin().ascii_serialization())))
             }
         }
     }
 }
 
-fn public(address: IpAddr) -> Result<(), Refused> {
+fn public(address: IpAddr) -> Result<(), RedirectRefusal> {
     if is_elsewhere(address) {
         return Ok(());
     }
     let what = if hyperchunk_net::is_public(address) { "this machine" } else { "no public address" };
-    Err(Refused::forbidden(format!("to {address}, which is {what}")))
+    Err(RedirectRefusal::forbidden(format!("to {address}, which is {what}")))
 }
 
 /// Reason why a redirect is not followed.
 #[derive(Debug, Clone)]
-pub(super) struct Refused {
+pub(super) struct RedirectRefusal {
     expected: &'static str,
     got: String,
     /// True if another policy would follow it.
@@ -88,7 +88,7 @@ pub(super) struct Refused {
     named: bool,
 }
 
-impl Refused {
+impl RedirectRefusal {
     /// Creates the refusal of a redirect that the policy forbids.
     fn forbidden(got: String) -> Self {
         Self {
@@ -116,7 +116,7 @@ impl Refused {
     }
 }
 
-impl fmt::Display for Refused {
+impl fmt::Display for RedirectRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { expected, got, optional, named } = self;
         let what =
@@ -129,7 +129,7 @@ impl fmt::Display for Refused {
     }
 }
 
-impl std::error::Error for Refused {}
+impl std::error::Error for RedirectRefusal {}
 
 /// DNS resolver that fails if a name has an address that is not public, or that is this machine's.
 #[derive(Debug)]

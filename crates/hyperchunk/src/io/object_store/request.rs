@@ -2,10 +2,10 @@
 
 use super::buffers::Buffers;
 use super::failure::{self, Failure};
-use super::head::Arriving;
+use super::head::ArrivingBody;
 use super::process::Process;
 use super::store::Store;
-use super::wire::{Exchange, Seen, Tally};
+use super::wire::{Exchange, ResponseHead, Tally};
 use crate::io::RemoteOptions;
 use crate::{Error, ErrorKind, Result};
 use bytes::Bytes;
@@ -40,7 +40,7 @@ pub(super) struct Target {
     /// Buffers for the bodies.
     pub(super) buffers: Arc<Buffers>,
     /// Receiver of the body of an opening request while it arrives.
-    pub(super) arriving: Option<Arc<Arriving>>,
+    pub(super) arriving: Option<Arc<ArrivingBody>>,
 }
 
 /// Version of an object.
@@ -167,7 +167,7 @@ impl Target {
     }
 
     /// Checks the response's head; returns the expected size of the body and the size of the object.
-    fn check(&self, seen: &Seen, range: &Range<u64>) -> Result<(u64, u64), Option<Failure>> {
+    fn check(&self, seen: &ResponseHead, range: &Range<u64>) -> Result<(u64, u64), Option<Failure>> {
         if let Some(size) = seen.whole.filter(|_| self.version.is_none()) {
             return Ok((size, size));
         }
@@ -242,11 +242,11 @@ impl Target {
 }
 
 /// Returns whether the object is empty.
-fn is_empty(seen: &Seen) -> bool {
+fn is_empty(seen: &ResponseHead) -> bool {
     seen.status == Some(416) || (seen.status == Some(200) && seen.length == Some(0))
 }
 
-fn version(seen: &Seen, size: u64) -> Version {
+fn version(seen: &ResponseHead, size: u64) -> Version {
     Version { size, etag: seen.etag.clone(), modified: seen.modified.clone() }
 }
 

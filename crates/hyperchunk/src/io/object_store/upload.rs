@@ -7,11 +7,11 @@ use super::process::Process;
 use super::request::{gave_up, pause};
 use super::settings::Settings;
 use super::store::{Connection, Store};
-use super::wire::{SENDING, Seen, Sending, Tally};
+use super::wire::{OBJECT_REQUESTS, ObjectRequests, ResponseHead, Tally};
 use super::{connection, with_region};
 use crate::io::RemoteOptions;
 use crate::io::local::EXISTS;
-use crate::io::upload::{Done, Stored, Upload};
+use crate::io::upload::{PartCallback, StoredObject, Upload};
 use crate::{Error, ErrorKind, Result};
 use bytes::Bytes;
 use object_store::multipart::{MultipartStore, PartId};
@@ -175,11 +175,11 @@ impl To {
         bytes: usize,
         repeated: u32,
         request: &impl Fn() -> F,
-    ) -> Result<T, (Failure, Seen)>
+    ) -> Result<T, (Failure, ResponseHead)>
     where
         F: Future<Output = object_store::Result<T>>,
     {
-        let sending = Sending {
+        let requests = ObjectRequests {
             key: Arc::clone(&self.key),
             lists: self.lists,
             tally: Arc::clone(&self.tally),
@@ -187,8 +187,8 @@ impl To {
         };
         let _under_way = self.store.enter();
         let (started, patience) = (Instant::now(), self.patience(bytes, repeated));
-        let made = timeout(patience, SENDING.scope(sending.clone(), request())).await;
-        let seen = sending.seen();
+        let made = timeout(patience, OBJECT_REQUESTS.scope(requests.clone(), request())).await;
+        let seen = requests.seen();
         match made {
             Ok(Ok(made)) => {
                 if bytes > 0 {
@@ -230,7 +230,7 @@ impl To {
         parts: Vec<PartId>,
         size: u64,
         replace: bool,
-    ) -> Result<Stored> {
+    ) -> Result<StoredObject> {
         let before = self.head().await;
         if !replace && before.is_some() {
             return Err(exists());
@@ -259,13 +259,13 @@ impl To {
                 let message = format!("the object has {found} bytes after {size} were written");
                 Err(Error::new(ErrorKind::Io, message))
             }
-            _ => Ok(Stored { size, etag }),
+            _ => Ok(StoredObject { size, etag }),
         }
     }
 }
 
 /// Reports the result of sending a part, even if the task that sends it is aborted.
-struct Tell(Option<Done>);
+struct Tell(Option<PartCallback>);
 
 impl Tell {
     fn tell(&mut self, result: Result<()>) {
@@ -282,7 +282,7 @@ impl Drop for Tell {
 }
 
 impl Upload for ObjectUpload {
-    fn send(&self, number: usize, bytes: Vec<u8>, done: Done) {
+    fn send(&self, number: usize, bytes: Vec<u8>, done: PartCallback) {
         let mut tell = Tell(Some(done));
         let process = match Process::get() {
             Ok(process) => process,
@@ -306,7 +306,7 @@ impl Upload for ObjectUpload {
         tasks.push(task);
     }
 
-    fn complete(&self, parts: usize, size: u64) -> Result<Stored> {
+    fn complete(&self, parts: usize, size: u64) -> Result<StoredObject> {
         let sent = std::mem::take(&mut *self.parts.lock().unwrap_or_else(PoisonError::into_inner));
         if !sent.keys().copied().eq(0..parts) {
             return Err(Error::invalid(format!("only {} of {parts} parts were sent", sent.len())));

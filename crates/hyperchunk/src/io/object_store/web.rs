@@ -2,9 +2,9 @@
 //! hour. Its target is cached, so that it is not requested for every range. It is followed only if
 //! [`Redirects`] allows it.
 
-use super::hosts::{Host, Hosts, Remembering};
+use super::hosts::{Host, HostResolver, Hosts};
 use super::proxies::with_proxy;
-use super::redirects::{self, MAX_REDIRECTS, PublicOnly, Redirects, Refused};
+use super::redirects::{self, MAX_REDIRECTS, PublicOnly, RedirectRefusal, Redirects};
 use super::settings::{ANONYMOUS, BEARER};
 use super::store::{Connection, USER_AGENT, innermost};
 use http_body_util::BodyExt;
@@ -23,7 +23,7 @@ use url::Url;
 /// Time for which the target of a redirect is cached.
 const CACHE_TIME: Duration = Duration::from_secs(300);
 /// Maximum number of cached redirects.
-const MAX_CACHED: usize = 256;
+const MAX_CACHED_REDIRECTS: usize = 256;
 
 pub(super) struct Web {
     /// Client for the server in the URL. Its resolver caches the addresses of the host name.
@@ -60,8 +60,8 @@ impl Web {
                 (public(builder()?), public(builder()?))
             }
             _ => {
-                let remembering = Arc::new(Remembering(Arc::clone(&hosts)));
-                (builder()?.dns_resolver(remembering), builder()?.dns_resolver(Arc::new(PublicOnly)))
+                let resolver = Arc::new(HostResolver(Arc::clone(&hosts)));
+                (builder()?.dns_resolver(resolver), builder()?.dns_resolver(Arc::new(PublicOnly)))
             }
         };
         let build = |builder: ClientBuilder| builder.build().map_err(|error| unfit(said(error)));
@@ -92,7 +92,7 @@ impl Web {
 
     /// Requests `url`, which is `origin` or the cached target of its redirect, and follows redirects.
     async fn get(&self, origin: &Url, url: &Url, request: &HttpRequest) -> Result<Response, HttpError> {
-        let refused = |refused: Refused| HttpError::new(HttpErrorKind::Request, refused);
+        let refused = |refusal: RedirectRefusal| HttpError::new(HttpErrorKind::Request, refusal);
         let mut url = url.clone();
         let host = self.hosts.of(origin);
         for _ in 0..=MAX_REDIRECTS {
@@ -100,17 +100,17 @@ impl Web {
             let location = response.headers().get("location").filter(|_| response.status().is_redirection());
             let Some(location) = location else { return Ok(response) };
             let next = location.to_str().ok().and_then(|location| url.join(location).ok());
-            let mut next = next.ok_or_else(|| refused(Refused::invalid("one to what is no URL")))?;
+            let mut next = next.ok_or_else(|| refused(RedirectRefusal::invalid("one to what is no URL")))?;
             // A user and password in the redirect would be sent as credentials that the caller never gave.
             let _ = next.set_username("");
             let _ = next.set_password(None);
             self.redirects.check(&url, &next).map_err(refused)?;
             if next == url {
-                return Err(refused(Refused::invalid("one to where it came from")));
+                return Err(refused(RedirectRefusal::invalid("one to where it came from")));
             }
             url = next;
         }
-        Err(refused(Refused::invalid(&format!("one after {MAX_REDIRECTS} others"))))
+        Err(refused(RedirectRefusal::invalid(&format!("one after {MAX_REDIRECTS} others"))))
     }
 
     /// Returns the cached target of a redirect from this URL.
@@ -123,7 +123,7 @@ impl Web {
         let mut ends = self.ends.lock().unwrap_or_else(PoisonError::into_inner);
         match end {
             Some(end) => {
-                if ends.len() >= MAX_CACHED {
+                if ends.len() >= MAX_CACHED_REDIRECTS {
                     ends.clear();
                 }
                 ends.insert(url.clone(), (end.clone(), Instant::now()));
@@ -136,7 +136,8 @@ impl Web {
         let url = Url::parse(&request.uri().to_string())
             .map_err(|error| HttpError::new(HttpErrorKind::Unknown, error))?;
         if let Some(from) = &self.named_by {
-            let refused = |refused: Refused| HttpError::new(HttpErrorKind::Request, refused.by_name());
+            let refused =
+                |refusal: RedirectRefusal| HttpError::new(HttpErrorKind::Request, refusal.by_name());
             self.redirects.check(from, &url).map_err(refused)?;
         }
         if let Some(end) = self.end(&url) {

@@ -25,7 +25,7 @@ pub(super) struct Exchange {
     /// True if it is the first request for the object.
     pub(super) opening: bool,
     pub(super) tally: Arc<Tally>,
-    seen: Arc<Mutex<Seen>>,
+    seen: Arc<Mutex<ResponseHead>>,
 }
 
 /// Counters and measurements of one object.
@@ -41,7 +41,7 @@ pub(super) struct Tally {
 
 /// Recorded head of a response.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Seen {
+pub(super) struct ResponseHead {
     /// True if the request was sent. A failure before that is a failure to get credentials.
     pub(super) sent: bool,
     pub(super) status: Option<u16>,
@@ -69,11 +69,11 @@ impl Exchange {
         Self { start: range.start, end: range.end, opening, tally, seen: Arc::default() }
     }
 
-    pub(super) fn seen(&self) -> Seen {
+    pub(super) fn seen(&self) -> ResponseHead {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn note(&self, change: impl FnOnce(&mut Seen)) {
+    fn note(&self, change: impl FnOnce(&mut ResponseHead)) {
         change(&mut self.seen.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
@@ -176,21 +176,21 @@ fn retry_after(text: &str, date: Option<&str>) -> Option<Duration> {
 
 tokio::task_local! {
     /// The running task's upload, whose requests have no [`Exchange`].
-    pub(super) static SENDING: Sending;
+    pub(super) static OBJECT_REQUESTS: ObjectRequests;
 }
 
 /// Requests that write one object or list objects.
 #[derive(Clone)]
-pub(super) struct Sending {
+pub(super) struct ObjectRequests {
     pub(super) key: Arc<str>,
     /// True if they list the objects below that name.
     pub(super) lists: bool,
     pub(super) tally: Arc<Tally>,
-    pub(super) seen: Arc<Mutex<Seen>>,
+    pub(super) seen: Arc<Mutex<ResponseHead>>,
 }
 
-impl Sending {
-    pub(super) fn seen(&self) -> Seen {
+impl ObjectRequests {
+    pub(super) fn seen(&self) -> ResponseHead {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -204,17 +204,17 @@ impl Sending {
     }
 
     async fn execute(self, client: &HttpClient, request: HttpRequest) -> Result<HttpResponse, HttpError> {
-        let note = |seen: Seen| *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = seen;
-        note(Seen { sent: true, ..Seen::default() });
+        let note = |seen: ResponseHead| *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = seen;
+        note(ResponseHead { sent: true, ..ResponseHead::default() });
         self.tally.counters.requests.fetch_add(1, Ordering::Relaxed);
         let response = client.execute(request).await?;
         let text = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
-        note(Seen {
+        note(ResponseHead {
             sent: true,
             status: Some(response.status().as_u16()),
             retry_after: text("retry-after").and_then(|after| retry_after(after.trim(), text("date"))),
             region: text("x-amz-bucket-region").map(str::to_owned),
-            ..Seen::default()
+            ..ResponseHead::default()
         });
         Ok(response)
     }
@@ -234,16 +234,16 @@ impl HttpService for Wire {
         Self: 'b,
     {
         Box::pin(async move {
-            if let Ok(sending) = SENDING.try_with(Sending::clone)
-                && sending.is_meant(&request)
+            if let Ok(requests) = OBJECT_REQUESTS.try_with(ObjectRequests::clone)
+                && requests.is_meant(&request)
             {
-                return sending.execute(&self.0, request).await;
+                return requests.execute(&self.0, request).await;
             }
             // Requests for credentials have no exchange.
             let Some(exchange) = request.extensions().get::<Exchange>().cloned() else {
                 return self.0.execute(request).await;
             };
-            exchange.note(|seen| *seen = Seen { sent: true, ..Seen::default() });
+            exchange.note(|seen| *seen = ResponseHead { sent: true, ..ResponseHead::default() });
             exchange.tally.counters.requests.fetch_add(1, Ordering::Relaxed);
             let started = Instant::now();
             let mut response = self.0.execute(request).await?;

@@ -79,9 +79,9 @@ fn parts(ranges: &[Range<u64>]) -> Selection {
     Selection::Axes(ranges.iter().cloned().map(Axis::range).collect())
 }
 
-struct Made(PathBuf);
+struct TemporaryFile(PathBuf);
 
-impl Drop for Made {
+impl Drop for TemporaryFile {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.0);
     }
@@ -90,7 +90,7 @@ impl Drop for Made {
 #[test]
 fn boxes_of_every_layout() {
     let path = std::env::temp_dir().join(format!("hyperchunk-boxes-{}.h5", std::process::id()));
-    let made = Made(path.clone());
+    let made = TemporaryFile(path.clone());
     let file = Writer::create(&path, &CreateOptions::default()).unwrap();
     let (datatype, dims) = (Datatype::integer(4, true, ByteOrder::Little), [7, 10, 9]);
     let space = || Dataspace::Simple { dims: dims.to_vec(), max: dims.map(Some).to_vec() };
@@ -152,7 +152,7 @@ fn boxes_of_every_layout() {
 #[test]
 fn long_rows() {
     let path = std::env::temp_dir().join(format!("hyperchunk-rows-{}.h5", std::process::id()));
-    let made = Made(path.clone());
+    let made = TemporaryFile(path.clone());
     let file = Writer::create(&path, &CreateOptions::default()).unwrap();
     let dims = vec![4, 300_000];
     let space = Dataspace::Simple { max: dims.iter().copied().map(Some).collect(), dims };

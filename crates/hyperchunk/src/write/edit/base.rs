@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// Parts of an object that have changed and are encoded again by each commit. The others keep the messages of
 /// the file.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Replaced {
+pub(crate) struct ReplacedParts {
     pub(crate) attributes: bool,
     pub(crate) comment: bool,
     /// Links of a group, or extent and layout of a dataset.
@@ -21,7 +21,7 @@ pub(crate) struct Replaced {
 #[derive(Debug)]
 pub(crate) struct BaseObject {
     pub(crate) header: Arc<ObjectHeader>,
-    pub(crate) replaced: Replaced,
+    pub(crate) replaced: ReplacedParts,
     /// True once the attributes are loaded into the tree.
     pub(crate) has_attributes: bool,
     /// Addresses of the committed datatypes that the attributes used before the edit.
@@ -36,7 +36,7 @@ impl BaseObject {
     pub(super) fn new(header: Arc<ObjectHeader>) -> Self {
         Self {
             header,
-            replaced: Replaced::default(),
+            replaced: ReplacedParts::default(),
             has_attributes: false,
             attribute_types: Vec::new(),
             attribute_extents: Vec::new(),
@@ -45,13 +45,13 @@ impl BaseObject {
     }
 
     /// Returns the extents of the structures that a commit replaces.
-    pub(crate) fn replaced_extents(&self, replaced: Replaced) -> impl Iterator<Item = Extent> + '_ {
+    pub(crate) fn replaced_extents(&self, replaced: ReplacedParts) -> impl Iterator<Item = Extent> + '_ {
         let attributes = self.attribute_extents.iter().filter(move |_| replaced.attributes);
         attributes.chain(self.content_extents.iter().filter(move |_| replaced.content)).copied()
     }
 
     /// Removes the extents that a commit has replaced.
-    pub(super) fn forget_extents(&mut self, replaced: Replaced) {
+    pub(super) fn forget_extents(&mut self, replaced: ReplacedParts) {
         if replaced.attributes {
             self.attribute_extents.clear();
         }
@@ -71,17 +71,17 @@ impl BaseObject {
 
     /// Returns the parts that a commit encodes again. `touched` is true for a dataset that has changed since
     /// the last commit.
-    pub(crate) fn replaced(&self, touched: bool) -> Replaced {
+    pub(crate) fn replaced(&self, touched: bool) -> ReplacedParts {
         // A version 1 header becomes version 2, which needs a message with the number of attributes.
         let attributes = self.replaced.attributes || self.header.version == 1;
-        Replaced { attributes, content: self.replaced.content || touched, ..self.replaced }
+        ReplacedParts { attributes, content: self.replaced.content || touched, ..self.replaced }
     }
 
     /// Checks that attributes that will be replaced have been loaded; otherwise they would be lost.
     ///
     /// # Errors
     /// Invalid if they have not been loaded.
-    pub(crate) fn check_attributes(&self, replaced: Replaced) -> Result<()> {
+    pub(crate) fn check_attributes(&self, replaced: ReplacedParts) -> Result<()> {
         let is_attribute = |raw: &RawMessage| matches!(raw.kind, kinds::ATTRIBUTE | kinds::ATTRIBUTE_INFO);
         if replaced.attributes && !self.has_attributes && self.header.messages.iter().any(is_attribute) {
             return Err(Error::invalid("attributes to be replaced have not been loaded"));
@@ -90,7 +90,7 @@ impl BaseObject {
     }
 
     /// Returns the messages that are kept unchanged.
-    pub(crate) fn messages(&self, replaced: Replaced) -> Vec<Message> {
+    pub(crate) fn messages(&self, replaced: ReplacedParts) -> Vec<Message> {
         let stays = |raw: &&RawMessage| match raw.kind {
             kinds::ATTRIBUTE | kinds::ATTRIBUTE_INFO => !replaced.attributes,
             kinds::COMMENT => !replaced.comment,

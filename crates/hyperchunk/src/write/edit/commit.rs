@@ -4,8 +4,8 @@ use super::super::chunks::Data;
 use super::super::commit::Structure;
 use super::super::tree::{NewLink, NodeId, NodeKind, Tree};
 use super::super::writer::{Inner, Writer};
-use super::base::Replaced;
-use super::structures::Encoded;
+use super::base::ReplacedParts;
+use super::structures::EncodedObject;
 use crate::Result;
 use hyperchunk_format::encode::object_header;
 use std::sync::PoisonError;
@@ -132,7 +132,11 @@ impl Inner {
 
     /// Records the addresses of the encoded objects; returns the space of the structures that they replace,
     /// and of removed objects.
-    pub(in super::super) fn record_places(&self, structure: &Structure, encoded: Vec<Encoded>) -> Vec<Block> {
+    pub(in super::super) fn record_places(
+        &self,
+        structure: &Structure,
+        encoded: Vec<EncodedObject>,
+    ) -> Vec<Block> {
         let mut free = Vec::new();
         let mut tree = self.tree_mut();
         for place in &structure.places {
@@ -154,7 +158,7 @@ impl Inner {
         for node in tree.nodes.iter_mut().filter(|node| node.removed) {
             free.append(&mut node.blocks);
             if let Some(base) = &mut node.base {
-                let all = Replaced { attributes: true, comment: true, content: true };
+                let all = ReplacedParts { attributes: true, comment: true, content: true };
                 free.extend(base.replaced_extents(all));
                 base.forget_extents(all);
             }

@@ -108,9 +108,9 @@ impl Disk {
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct Shared(pub(super) Arc<Mutex<Disk>>, pub(super) bool);
+pub(super) struct DiskHandle(pub(super) Arc<Mutex<Disk>>, pub(super) bool);
 
-impl Shared {
+impl DiskHandle {
     pub(super) fn with<T>(&self, then: impl FnOnce(&mut DiskFile) -> T) -> Result<T> {
         let mut disk = self.0.lock().unwrap();
         disk.step()?;
@@ -140,7 +140,7 @@ impl Shared {
     }
 }
 
-impl Sink for Shared {
+impl Sink for DiskHandle {
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         let mut disk = self.0.lock().unwrap();
         if disk.journal_is_complete() {
@@ -176,7 +176,7 @@ impl Sink for Shared {
     }
 }
 
-impl JournalFile for Shared {
+impl JournalFile for DiskHandle {
     fn write_at(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
         self.write(offset, bytes)
     }

@@ -246,7 +246,7 @@ impl JournalFile for FoundJournal<'_> {
 }
 
 /// Result of completing an interrupted edit.
-enum Settled {
+enum SettleOutcome {
     /// There was no valid journal.
     Nothing,
     /// The commit was completed, or discarded as its journal was incomplete.
@@ -264,9 +264,9 @@ enum Settled {
 /// journal's name; Io if the file cannot be written.
 pub(crate) fn settle(file: &Path) -> Result<bool> {
     match attempt(file, true)? {
-        Settled::Nothing => Ok(false),
-        Settled::Done => Ok(true),
-        Settled::Waits(_, _, error) => Err(error),
+        SettleOutcome::Nothing => Ok(false),
+        SettleOutcome::Done => Ok(true),
+        SettleOutcome::Waits(_, _, error) => Err(error),
     }
 }
 
@@ -276,8 +276,8 @@ pub(crate) fn settle(file: &Path) -> Result<bool> {
 /// As [`settle`].
 pub(crate) fn settle_in_file(file: &Path) -> Result<()> {
     match attempt(file, false)? {
-        Settled::Waits(_, _, error) => Err(error),
-        Settled::Nothing | Settled::Done => Ok(()),
+        SettleOutcome::Waits(_, _, error) => Err(error),
+        SettleOutcome::Nothing | SettleOutcome::Done => Ok(()),
     }
 }
 
@@ -314,7 +314,7 @@ pub(crate) fn settle_to_replace(file: &Path) -> Result<()> {
 /// # Errors
 /// As [`settle`]; the reason why the file cannot be written if the commit is too large for memory.
 pub(crate) fn settle_to_read(file: &Path) -> Result<Option<WaitingCommit>> {
-    let Settled::Waits(journal, path, error) = attempt(file, false)? else { return Ok(None) };
+    let SettleOutcome::Waits(journal, path, error) = attempt(file, false)? else { return Ok(None) };
     let size = journal.metadata().map_err(|error| cannot("read", &path, &error))?.len();
     let found = FoundJournal(&journal, &path);
     match LeftRedo::read(&found, size)? {
@@ -367,18 +367,18 @@ fn read_waiting(target: &Path, path: &Path) -> Result<Option<WaitingCommit>> {
 
 /// Completes or discards an interrupted edit. If `edits` is false, files that are not journals are left
 /// alone.
-fn attempt(file: &Path, edits: bool) -> Result<Settled> {
+fn attempt(file: &Path, edits: bool) -> Result<SettleOutcome> {
     attempt_unnamed(file, edits).map_err(|error| error.file(file.display()))
 }
 
-fn attempt_unnamed(file: &Path, edits: bool) -> Result<Settled> {
+fn attempt_unnamed(file: &Path, edits: bool) -> Result<SettleOutcome> {
     // The journal is beside the file itself, and not beside links to it.
     let is_link = file.symlink_metadata().is_ok_and(|metadata| metadata.is_symlink());
     let resolved = if is_link { file.canonicalize().ok() } else { None };
     let target = resolved.as_deref().unwrap_or(file);
     let path = redo_path(target);
     // In the usual case, without a journal, two system calls suffice.
-    let Ok(metadata) = path.symlink_metadata() else { return Ok(Settled::Nothing) };
+    let Ok(metadata) = path.symlink_metadata() else { return Ok(SettleOutcome::Nothing) };
     let refused = |error: io::Error| cannot("read", &path, &error);
     let (folder, name) = Folder::open_parent(&path).map_err(refused)?;
     let made_by = |metadata: &Metadata| {
@@ -394,7 +394,7 @@ fn attempt_unnamed(file: &Path, edits: bool) -> Result<Settled> {
         }
     };
     if distrusted(&metadata) {
-        return Ok(Settled::Nothing);
+        return Ok(SettleOutcome::Nothing);
     }
     let mut can_empty = true;
     let opened = folder.open_file(&name).or_else(|error| match error.kind() {
@@ -406,7 +406,7 @@ fn attempt_unnamed(file: &Path, edits: bool) -> Result<Settled> {
     });
     let journal = match opened {
         Ok(journal) => journal,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Settled::Nothing),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(SettleOutcome::Nothing),
         Err(error) => {
             return Err(refused(error).advise(format_args!(
                 "an edit of the file may have been interrupted; a user who can write the file completes it with \
@@ -418,7 +418,7 @@ fn attempt_unnamed(file: &Path, edits: bool) -> Result<Settled> {
     let is_exchanged = distrusted(&journal.metadata().map_err(refused)?);
     let is_edited = matches!(journal.try_lock(), Err(std::fs::TryLockError::WouldBlock));
     if is_exchanged || is_edited {
-        return Ok(Settled::Nothing);
+        return Ok(SettleOutcome::Nothing);
     }
     let metadata = journal.metadata().map_err(refused)?;
     let found = FoundJournal(&journal, &path);
@@ -431,7 +431,7 @@ fn attempt_unnamed(file: &Path, edits: bool) -> Result<Settled> {
             return Err(Error::new(ErrorKind::Exists, message));
         }
         Content::Remnant if edits => {}
-        Content::Remnant | Content::Other => return Ok(Settled::Nothing),
+        Content::Remnant | Content::Other => return Ok(SettleOutcome::Nothing),
         Content::Journal => {}
     }
     let complete =
@@ -441,24 +441,24 @@ fn attempt_unnamed(file: &Path, edits: bool) -> Result<Settled> {
         let error = cannot("delete", &path, &error)
             .advise(format_args!("{complete} `hyperchunk recover {}`", file.display()));
         return Ok(match LeftRedo::read(&found, metadata.len())? {
-            Some(_) if target.exists() => Settled::Waits(journal, path, error),
-            _ => Settled::Nothing,
+            Some(_) if target.exists() => SettleOutcome::Waits(journal, path, error),
+            _ => SettleOutcome::Nothing,
         });
     }
     let sink = match LocalSink::editable(target, Sync::Commit, Locking::Default) {
         Ok(sink) => sink,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Settled::Nothing),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(SettleOutcome::Nothing),
         // Nothing has changed in the file yet.
-        Err(_) if LeftRedo::read(&found, metadata.len())?.is_none() => return Ok(Settled::Nothing),
+        Err(_) if LeftRedo::read(&found, metadata.len())?.is_none() => return Ok(SettleOutcome::Nothing),
         Err(error) => {
             let error = error.advise(format_args!("{complete} `hyperchunk recover {}`", file.display()));
-            return Ok(Settled::Waits(journal, path, error));
+            return Ok(SettleOutcome::Waits(journal, path, error));
         }
     };
     // Checked with the file locked: since the journal was opened, its editor may have ended, and another one
     // may have committed.
     if !folder.is_at(&name, &journal) {
-        return Ok(Settled::Nothing);
+        return Ok(SettleOutcome::Nothing);
     }
     if let Some(left) = LeftRedo::read(&found, metadata.len())? {
         use super::super::sink::Sink as _;
@@ -474,7 +474,7 @@ fn attempt_unnamed(file: &Path, edits: bool) -> Result<Settled> {
     if let (Err(error), Err(_)) = (removed, emptied) {
         return Err(cannot("delete", &path, &error));
     }
-    Ok(Settled::Done)
+    Ok(SettleOutcome::Done)
 }
 
 /// Returns whether a file has several names.

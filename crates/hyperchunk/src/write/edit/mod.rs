@@ -28,7 +28,7 @@ mod transaction;
 mod waiting;
 mod written_headers;
 
-pub(super) use base::{BaseObject, Replaced};
+pub(super) use base::{BaseObject, ReplacedParts};
 pub(crate) use journal_file::{
     read_to_salvage, redo_path, settle, settle_in_file, settle_to_read, settle_to_replace,
 };

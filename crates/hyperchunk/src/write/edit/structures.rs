@@ -22,7 +22,7 @@ const COMPARED_BYTES: usize = 64;
 const JOINED_BYTES: usize = 256;
 
 /// Encoded structures of an object whose header has a fixed address.
-pub(in super::super) struct Encoded {
+pub(in super::super) struct EncodedObject {
     pub(super) id: NodeId,
     pub(super) parts: Vec<Part>,
     /// Header, which continues in the last part.
@@ -62,7 +62,7 @@ impl Inner {
         let exclusion = self.space.exclude_readers();
         let in_place = exclusion.is_some();
         let encode = |id: &NodeId| self.encoded(&tree, *id, &frozen, &structure.addresses, &uses, in_place);
-        let encoded: Vec<Encoded> = old.iter().map(encode).collect::<Result<_>>()?;
+        let encoded: Vec<EncodedObject> = old.iter().map(encode).collect::<Result<_>>()?;
         self.sink.write_at(structure.start, &structure.region)?;
         for object in &encoded {
             for (address, bytes) in object.parts.iter().chain([&object.header]) {
@@ -106,7 +106,7 @@ impl Inner {
         addresses: &[u64],
         uses: &HashMap<u64, i64>,
         in_place: bool,
-    ) -> Result<Encoded> {
+    ) -> Result<EncodedObject> {
         let node = tree.node(id)?;
         let header = node.pinned.ok_or_else(|| Error::invalid("the object has no address"))?;
         let extents = node.blocks.iter().copied().chain(node.replaced_extents());
@@ -138,7 +138,7 @@ impl Inner {
         let header = (header, object_header::encode_pinned(address, size, &options)?);
         check_room(node, &header.1)?;
         let links = node.stored_links(uses);
-        Ok(Encoded { id, parts, header, extents, unused, messages: count, links })
+        Ok(EncodedObject { id, parts, header, extents, unused, messages: count, links })
     }
 
     /// Writes the bytes that differ from the file's bytes at an address.

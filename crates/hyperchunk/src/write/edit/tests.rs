@@ -1,13 +1,15 @@
 //! Edits under failures: at each operation of the disk, and with every loss that a power failure may cause.
 
-use super::failing_disk::{Disk, SECTOR_BYTES, Shared};
+use super::failing_disk::{Disk, DiskHandle, SECTOR_BYTES};
 use super::redo::{Content, LeftRedo};
 use super::*;
+use crate::io::Source as _;
 use crate::write::options::{DatasetOptions, NewLayout};
 use crate::write::sink::MemorySink;
 use hyperchunk_format::model::{Attribute, ByteOrder, CharacterSet, Dataspace, Datatype};
 use hyperchunk_format::select::Selection;
 use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Number of losses tried for each interruption.
 const LOSSES: u64 = 12;
@@ -107,8 +109,8 @@ fn edit_in(disk: &Arc<Mutex<Disk>>, before: &[u8]) -> Result<Writer> {
 }
 
 fn edit_with(disk: &Arc<Mutex<Disk>>, before: &[u8], options: &CreateOptions) -> Result<Writer> {
-    let file = Arc::new(Shared(Arc::clone(disk), false));
-    let journal = Box::new(Shared(Arc::clone(disk), true));
+    let file = Arc::new(DiskHandle(Arc::clone(disk), false));
+    let journal = Box::new(DiskHandle(Arc::clone(disk), true));
     let base = File::from_bytes(before.to_vec(), &OpenOptions::default())?;
     begin(file, journal, base, ("a.h5", OnlyEdit::default()), options)
 }
@@ -117,7 +119,7 @@ fn edit_with(disk: &Arc<Mutex<Disk>>, before: &[u8], options: &CreateOptions) ->
 fn content(journal: &[u8]) -> Content {
     let disk = Arc::new(Mutex::new(Disk::default()));
     disk.lock().unwrap().journal.durable = journal.to_vec();
-    Content::of(&Shared(disk, true), journal.len() as u64).unwrap()
+    Content::of(&DiskHandle(disk, true), journal.len() as u64).unwrap()
 }
 
 /// Completes an interrupted commit, if there is one, and returns the bytes of the file.
@@ -126,12 +128,32 @@ fn settled(file: Vec<u8>, journal: Vec<u8>) -> Vec<u8> {
     let disk = Arc::new(Mutex::new(Disk::default()));
     disk.lock().unwrap().file.durable = file;
     disk.lock().unwrap().journal.durable = journal;
-    let (file, journal) = (Shared(Arc::clone(&disk), false), Shared(Arc::clone(&disk), true));
+    let (file, journal) = (DiskHandle(Arc::clone(&disk), false), DiskHandle(Arc::clone(&disk), true));
     if let Some(left) = LeftRedo::read(&journal, size).unwrap() {
         let length = disk.lock().unwrap().file.now().len() as u64;
         left.apply(&file, length).unwrap();
     }
     disk.lock().unwrap().file.now()
+}
+
+/// Returns what a reader that cannot write the file reads: its bytes with the journal's.
+fn read_with_journal(file: &[u8], journal: &[u8]) -> Vec<u8> {
+    let disk = Arc::new(Mutex::new(Disk::default()));
+    disk.lock().unwrap().journal.durable = journal.to_vec();
+    let found = DiskHandle(disk, true);
+    let Some(left) = LeftRedo::read(&found, journal.len() as u64).unwrap() else {
+        return file.to_vec();
+    };
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let path = std::env::temp_dir().join(format!("hyperchunk-redo-{}-{number}", std::process::id()));
+    std::fs::write(&path, file).unwrap();
+    let opened = crate::io::LocalFile::open(&path);
+    std::fs::remove_file(&path).unwrap();
+    let source = left.waiting().unwrap().unwrap().over(opened.unwrap()).unwrap();
+    let mut bytes = vec![0; usize::try_from(source.size()).unwrap()];
+    source.read_at(0, &mut bytes).unwrap();
+    bytes
 }
 
 #[test]
@@ -172,7 +194,8 @@ fn a_small_commit_waits_three_times_for_the_disk() {
 fn new_bytes_are_in_the_journal_or_in_the_file() {
     let disk = Arc::new(Mutex::new(Disk::default()));
     disk.lock().unwrap().file.durable = numbers(1, 4096);
-    let (file, journal) = (Arc::new(Shared(Arc::clone(&disk), false)), Shared(Arc::clone(&disk), true));
+    let (file, journal) =
+        (Arc::new(DiskHandle(Arc::clone(&disk), false)), DiskHandle(Arc::clone(&disk), true));
     let sink = sink::EditSink::new(file, Redo::new(Box::new(journal)), 4096, (true, OnlyEdit::default()));
     let read = |offset: u64, length: usize| {
         let mut bytes = vec![0; length];
@@ -232,7 +255,7 @@ fn bytes_between_the_pieces_of_a_sector_are_not_written() {
     let check = |pieces: &[(u64, usize)], needs_journal: bool| {
         let disk = Arc::new(Mutex::new(Disk::default()));
         disk.lock().unwrap().file.durable = numbers(1, 1024);
-        let (file, journal) = (Shared(Arc::clone(&disk), false), Shared(Arc::clone(&disk), true));
+        let (file, journal) = (DiskHandle(Arc::clone(&disk), false), DiskHandle(Arc::clone(&disk), true));
         let mut redo = Redo::new(Box::new(journal));
         for (start, length) in pieces {
             redo.write(*start, &numbers(7, *length)).unwrap();
@@ -329,9 +352,11 @@ fn all_or_nothing(before: &[u8], options: &CreateOptions, (change, value): Chang
                 // Another program reads a whole commit.
                 assert!([committed, committed + 1].contains(&value(&file)), "after {left} operations");
             }
+            let read = read_with_journal(&file, &journal);
             let file = settled(file, journal);
             assert!(!is_guarded(&file), "after {left} operations");
             let found = value(&file);
+            assert_eq!(value(&read), found, "after {left} operations");
             assert!(
                 found == committed || found == committed + 1,
                 "after {left} operations: {committed} was committed, {found} is there"
@@ -353,7 +378,7 @@ impl crate::io::Source for OnDisk {
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
-        Shared(Arc::clone(&self.0), false).read(offset, buffer);
+        DiskHandle(Arc::clone(&self.0), false).read(offset, buffer);
         Ok(())
     }
 }
@@ -381,7 +406,7 @@ fn transactions_that_fail_are_undone_or_committed_and_the_file_is_edited_further
         let disk = Arc::new(Mutex::new(Disk { failing, ..Disk::default() }));
         disk.lock().unwrap().file.durable.clone_from(&before);
         let base = File::from_source(Arc::new(OnDisk(Arc::clone(&disk))), None, &OpenOptions::default());
-        let (file, journal) = (Shared(Arc::clone(&disk), false), Shared(Arc::clone(&disk), true));
+        let (file, journal) = (DiskHandle(Arc::clone(&disk), false), DiskHandle(Arc::clone(&disk), true));
         let (names, options) = (("a.h5", OnlyEdit::default()), CreateOptions::default());
         let writer = begin(Arc::new(file), Box::new(journal), base.unwrap(), names, &options).unwrap();
         let (mut committed, mut known) = (1, true);
@@ -417,7 +442,7 @@ fn transactions_that_fail_are_undone_or_committed_and_the_file_is_edited_further
 fn a_kill_between_two_writes_leaves_whole_sectors() {
     for (start, length) in [(144, 3_000_000_u64), (0, 2 << 20), (4095, 5000), (513, 1)] {
         let disk = Arc::new(Mutex::new(Disk::default()));
-        let (file, journal) = (Shared(Arc::clone(&disk), false), Shared(Arc::clone(&disk), true));
+        let (file, journal) = (DiskHandle(Arc::clone(&disk), false), DiskHandle(Arc::clone(&disk), true));
         let mut redo = Redo::new(Box::new(journal)).always();
         redo.write(start, &numbers(7, usize::try_from(length).unwrap())).unwrap();
         redo.complete(&file, 0, 0).unwrap();
@@ -456,7 +481,7 @@ fn a_journal_is_not_applied_to_a_file_that_was_changed() {
     let disk = Arc::new(Mutex::new(Disk::default()));
     disk.lock().unwrap().file.durable = file;
     disk.lock().unwrap().journal.durable = journal;
-    let (file, journal) = (Shared(Arc::clone(&disk), false), Shared(disk, true));
+    let (file, journal) = (DiskHandle(Arc::clone(&disk), false), DiskHandle(disk, true));
     let left = LeftRedo::read(&journal, size).unwrap().unwrap();
     assert_eq!(left.apply(&file, 1 << 20).unwrap_err().kind(), ErrorKind::Changed);
     // A file that lost the commit's new data, to a backup for example.

@@ -4,7 +4,7 @@
 use super::super::commit::Structure;
 use super::super::sink::Sink;
 use super::super::writer::Inner;
-use super::structures::Encoded;
+use super::structures::EncodedObject;
 use crate::{Error, ErrorKind, Result};
 use hyperchunk_format::model::ObjectHeader;
 use hyperchunk_format::parse::object_header;
@@ -42,7 +42,7 @@ impl View for WrittenView<'_> {
 impl Inner {
     /// Checks that the headers of a commit, which are written but not yet valid, can be parsed and have the
     /// expected numbers of messages and links.
-    pub(super) fn check_written(&self, structure: &Structure, encoded: &[Encoded]) -> Result<()> {
+    pub(super) fn check_written(&self, structure: &Structure, encoded: &[EncodedObject]) -> Result<()> {
         let parts = encoded.iter().flat_map(|object| object.parts.iter().chain([&object.header]));
         let ends = parts.map(|(address, bytes)| address.saturating_add(bytes.len() as u64));
         let size = ends.fold(structure.start.saturating_add(structure.region.len() as u64), u64::max);

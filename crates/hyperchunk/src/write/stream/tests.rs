@@ -1,5 +1,5 @@
 use super::*;
-use crate::io::upload::Done;
+use crate::io::upload::PartCallback;
 use crate::write::{CreateOptions, DatasetOptions, NewLayout, NodeId, Writer};
 use crate::{File, OpenOptions};
 use hyperchunk_format::model::{ByteOrder, Dataspace, Datatype};
@@ -30,7 +30,7 @@ struct UploadState {
 struct TestUpload(Arc<Store>);
 
 impl Upload for TestUpload {
-    fn send(&self, number: usize, bytes: Vec<u8>, done: Done) {
+    fn send(&self, number: usize, bytes: Vec<u8>, done: PartCallback) {
         let store = Arc::clone(&self.0);
         {
             let mut kept = locked(&store.0);
@@ -54,13 +54,13 @@ impl Upload for TestUpload {
         });
     }
 
-    fn complete(&self, parts: usize, size: u64) -> Result<Stored> {
+    fn complete(&self, parts: usize, size: u64) -> Result<StoredObject> {
         let mut kept = locked(&self.0.0);
         assert!(kept.parts.keys().copied().eq(0..parts) && kept.object.is_none());
         let object = std::mem::take(&mut kept.parts).into_values().collect::<Vec<_>>().concat();
         assert_eq!(object.len() as u64, size);
         kept.object = Some(object);
-        Ok(Stored { size, etag: Some("\"one\"".into()) })
+        Ok(StoredObject { size, etag: Some("\"one\"".into()) })
     }
 
     fn abort(&self) {

@@ -50,10 +50,10 @@ type Script = dyn Fn(&Request) -> Answer + Send + Sync;
 
 pub(super) struct Server {
     pub(super) address: SocketAddr,
-    shared: Arc<Shared>,
+    shared: Arc<ServerState>,
 }
 
-struct Shared {
+struct ServerState {
     bytes: Vec<u8>,
     etag: Option<&'static str>,
     modified: Option<&'static str>,
@@ -86,7 +86,7 @@ impl Server {
     ) -> Self {
         let listener = TcpListener::bind(address).unwrap();
         let address = listener.local_addr().unwrap();
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ServerState {
             bytes,
             etag,
             modified,
@@ -119,7 +119,7 @@ impl Server {
     }
 }
 
-fn serve(shared: &Shared, stream: TcpStream) -> Option<()> {
+fn serve(shared: &ServerState, stream: TcpStream) -> Option<()> {
     stream.set_nodelay(true).ok()?;
     let mut reader = BufReader::new(stream.try_clone().ok()?);
     let mut stream = stream;
@@ -149,7 +149,7 @@ fn serve(shared: &Shared, stream: TcpStream) -> Option<()> {
 }
 
 /// Answers; `None` closes the connection.
-fn answer(shared: &Shared, request: &Request, stream: &mut TcpStream) -> Option<()> {
+fn answer(shared: &ServerState, request: &Request, stream: &mut TcpStream) -> Option<()> {
     let answer = (shared.script)(request);
     let size = shared.bytes.len();
     let (mut etag, mut modified) = (shared.etag, shared.modified);
