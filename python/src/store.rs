@@ -11,6 +11,7 @@ use hyperchunk::model::Dataspace;
 use hyperchunk::select::Axis;
 use hyperchunk::write::{NewLayout, Sync};
 use hyperchunk_live::observe::{self, Analyses};
+use hyperchunk_store::admin::status;
 use hyperchunk_store::commit::external_links::Linking;
 use hyperchunk_store::commit::{CommitOptions, PendingLog, commit_all};
 use hyperchunk_store::{
@@ -616,7 +617,7 @@ pub(crate) fn store_commit(
             linked,
             unlinked,
             left_writers(&made.left, |left| left.header.failed),
-            left_writers(&made.left, |left| !left.header.failed && left.has_stopped()),
+            left_writers(&made.left, |left| !left.header.failed && status::has_stopped(left)),
         )
     });
     Ok((made, aside))

@@ -135,8 +135,8 @@ class Store:
             checksum: Compute checksums while data are written.
             statistics: Compute statistics while data are written: minimum and maximum with their indices, sum, number
                 of NaN.
-            sync: ``"epoch"`` (data are on disk before a ticket is returned), ``"never"`` (the system writes them to disk
-                when it likes: a power failure may lose committed data) or ``"record"`` (each write is on disk before it
+            sync: ``"epoch"`` (data are on disk before a ticket is returned), ``"never"`` (the system writes them to
+                disk later: a power failure may lose committed data) or ``"record"`` (each write is on disk before it
                 returns: slow). With the first two, writes of less than 64 KiB wait in memory, up to 256 KiB or 1,024
                 writes; they are lost if the process is killed before :meth:`Writer.flush`.
             codec: ``"filters"``: whole chunks are filtered at once, on all processors, instead of when the store is

@@ -1,4 +1,4 @@
-"""Writers whose processes ended without closing them: a commit names them, and salvage includes what is in their logs."""
+"""Writers whose processes ended without closing: a commit names them, and salvage includes what their logs have."""
 
 import multiprocessing
 import os

@@ -1,7 +1,7 @@
 //! State of a store: epochs, logs, datasets and conflicts, for display and for programs.
 
-use crate::commit;
 use crate::commit::external_links::{LinkReport, dataset_bytes};
+use crate::commit::{self, PendingLog};
 use crate::format::manifest::manifest_name;
 use crate::format::stamp;
 use crate::location::site::{Site, log_name};
@@ -321,6 +321,12 @@ fn epoch(site: Site<'_>, number: u64, newest: Option<&Arc<Manifest>>) -> Result<
         }
         Err(error) => return Err(error),
     })
+}
+
+/// Returns whether the process of a writer is known to have ended without closing its log.
+#[must_use]
+pub fn has_stopped(left: &PendingLog) -> bool {
+    process::is_stopped(&left.header)
 }
 
 fn log(site: Site<'_>, writer: WriterId, newest: Option<&Manifest>) -> Result<LogState> {

@@ -161,14 +161,6 @@ pub struct PendingLog {
     pub committed: u64,
 }
 
-impl PendingLog {
-    /// Returns whether its writer's process is known to have ended, without closing the log.
-    #[must_use]
-    pub fn has_stopped(&self) -> bool {
-        crate::writer::process::is_stopped(&self.header)
-    }
-}
-
 /// Returns the writers that have logs in the folder of a store, in order.
 pub(crate) fn writers(site: Site<'_>) -> Result<Vec<WriterId>> {
     let names = site.operations().list()?;

@@ -678,10 +678,11 @@ mod tests {
             .with_layout(NewLayout::Chunked(vec![1, FRAME as u64]))
             .with_pipeline(vec![filter(2, vec![2]), filter(1, vec![4])]);
         let dataset = file.create_dataset(NodeId::ROOT, b"frames", options).unwrap();
-        let halves = if split { vec![0..FRAME / 2, FRAME / 2..FRAME] } else { vec![0..FRAME] };
+        let cuts = if split { vec![0, FRAME / 2, FRAME] } else { vec![0, FRAME] };
         for (number, some) in values.chunks(step * FRAME * 2).enumerate() {
             let first = (number * step) as u64;
-            for half in &halves {
+            for cut in cuts.windows(2) {
+                let half = cut[0]..cut[1];
                 let frames = some.chunks_exact(FRAME * 2);
                 let bytes: Vec<u8> =
                     frames.clone().flat_map(|frame| &frame[half.start * 2..half.end * 2]).copied().collect();

@@ -244,7 +244,8 @@ fn test_joined_streams_decode_with_both_libraries() {
                 let name = format!("{name}, {length} bytes, level {level}, {count} parts");
                 // An output buffer with old bytes: none, some, or more than the stream needs.
                 let mut output = vec![0x77; [0, 100, length * 2 + 300][count % 3]];
-                let size = compress_parts(&bytes, &mut output, level, (count.min(3), count), &MANDATORY).unwrap();
+                let size =
+                    compress_parts(&bytes, &mut output, level, (count.min(3), count), &MANDATORY).unwrap();
                 check_stream(&output[..size.expect(&name)], &bytes, &name);
             }
         }
