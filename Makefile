@@ -6,7 +6,7 @@ SHELL := /bin/bash
 
 PY := .venv/bin/python
 
-.PHONY: help setup demo test test-all lint platforms quick fuzz bench gpu docs wheel npm install-c clean
+.PHONY: help setup demo test test-slow test-all lint platforms quick fuzz bench gpu docs wheel npm install-c clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "make %-9s %s\n", $$1, $$2 }'
@@ -18,10 +18,13 @@ demo: ## a real Sentinel-2 scene: live datasets, reads from S3, many writers; en
 	@tools/setup.sh system test demo package s3
 	@$(PY) examples/ndvi_demo.py
 
-test: ## every test, then the time it took
-	@tools/test.sh
+test: ## Rust's tests and the fast ones of Python, then the time they took
+	@tools/test.sh fast
 
-test-all: ## every test and the slow lanes: 20,000 random histories of stores (1.5 hours)
+test-slow: ## the other tests of Python: half an hour on two cores
+	@tools/test.sh slow
+
+test-all: ## every test, and more of the random ones: 20,000 random histories of stores (1.5 hours)
 	@tools/test_all.sh
 
 lint: ## formatting, lints, types, layering, licences, advisories

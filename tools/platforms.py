@@ -54,7 +54,7 @@ def target(name: str, zig: str, packages: list[str], state: str, extent: str) ->
 
 UNRUN = "type-checked: the reader, the writer and sharded stores; never linked or run"
 TARGETS = [
-    target("x86_64-unknown-linux-gnu", "", LINUX, "tested", "everything, by `make test`"),
+    target("x86_64-unknown-linux-gnu", "", LINUX, "tested", "everything, by `make test` and `make test-slow`"),
     target(
         "aarch64-unknown-linux-gnu",
         "aarch64-linux-gnu",
@@ -86,7 +86,7 @@ TARGETS = [
         "wasm32-wasi",
         ["hyperchunk-web"],
         "tested",
-        "the reader with all filters, in Node and in Chromium, by `make test` where they are: [the npm package]"
+        "the reader with all filters, in Node and in Chromium, by `make test-slow` where they are: [the npm package]"
         "(../guide/browser.md)",
     ),
 ]

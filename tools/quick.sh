@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The inner loop: finds most mistakes in under a minute. Called by `make quick`, which sets up the requirements.
+# The inner loop: finds most mistakes. Called by `make quick`, which sets up the requirements.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source tools/env.sh

@@ -5,7 +5,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 source tools/env.sh
 
-tools/test.sh
+tools/test.sh fast
+tools/test.sh slow
 # Other systems: type checks, and tests under emulators (half an hour where nothing was built before).
 make platforms
 .venv/bin/python tools/hdf5_udf_suite.py

@@ -25,10 +25,23 @@ REAL_GPU = os.environ.get("HYPERCHUNK_TEST_GPU") == "1"
 SLOW_UNTIL = float(os.environ.get("HYPERCHUNK_SLOW_TESTS_UNTIL", "inf"))
 
 
+TESTS = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks the tests of `slow_tests.txt` as slow."""
+    found = TESTS / "slow_tests.txt"  # absent where a part of the tests was copied
+    slow = set(found.read_text().splitlines()) if found.exists() else set()
+    for item in items:
+        function = getattr(item, "originalname", item.name)
+        if item.path.is_relative_to(TESTS) and f"{item.path.relative_to(TESTS).as_posix()}::{function}" in slow:
+            item.add_marker("slow")
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skips slow tests for which there is no time."""
     if time.time() > SLOW_UNTIL and item.get_closest_marker("slow") is not None:
-        pytest.skip("slow, and the time of this run is short: `make test` runs it")
+        pytest.skip("slow, and the time of this run is short: `make test-slow` runs it")
 
 
 @pytest.fixture(scope="session", autouse=True)
