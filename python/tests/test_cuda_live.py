@@ -217,6 +217,9 @@ def test_a_worker_that_dies_in_the_middle(
 ) -> None:
     file = scene()
     attach(file, "cu", NDVI, chunks="7x8")
+    with hyperchunk.open(file) as opened:
+        # The first array of a process takes memory that stays.
+        opened["Red"].cuda()
     gc.collect()
     before = bus.here()
     # One launch is the worker's trial.

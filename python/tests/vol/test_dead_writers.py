@@ -148,7 +148,8 @@ def test_recovered_writes_lie_under_later_epochs(tmp_path: Path) -> None:
         writer["d"][0] = 222
         writer["d"][2] = 222
         writer.attrs["new"] = 2
-    run.commit()
+    with pytest.warns(hyperchunk.store.StoreWarning, match="ended processes that had not closed theirs"):
+        run.commit()
     refused = store_command("recover", path, fails=True)
     assert "/d" in refused
     assert "nothing was committed" in refused
