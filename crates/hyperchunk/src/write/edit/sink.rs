@@ -159,6 +159,8 @@ impl Sink for EditSink {
 
     fn publish(&self, size: u64) -> Result<()> {
         let mut redo = self.redo_mut();
+        // A commit that is only in the journal must keep all of its bytes.
+        redo.apply(&*self.file)?;
         let mut length = self.committed_end.load(Ordering::Acquire);
         // New bytes must be on disk, or in the journal, before the commit that refers to them.
         if self.is_fresh.load(Ordering::Acquire) || redo.needs_free_bytes(size, length) {
