@@ -290,7 +290,7 @@ class Collection(Mapping[str, "CollectionDataset"]):
         progress: ProgressLike = None,
     ) -> int:
         """Adds files that the collection does not have yet, after its own, which are not read again. If it has
-        statistics, those of the new files are gathered, too.
+        statistics, the new files are read for theirs, too.
 
         Args:
             files, on_mismatch, progress: As for :func:`open_collection`.

@@ -114,7 +114,7 @@ class Query:
         self.predicate = self._core.predicate
         #: Boxes that may hold matching values, merged and in order. The rest of the dataset has no such value.
         self.boxes = [_slices(start, count) for start, count in self._core.boxes]
-        #: Sizes in bytes: of the statistics, and elements, that were read until now; of `boxes`; of those of them
+        #: Sizes in bytes: of the statistics, and elements, that were read until now; of `boxes`; of the boxes
         #: without statistics; and of the whole queried box.
         self.bytes_scanned, self.bytes_candidate, self.unknown, self.total = self._core.bytes
 

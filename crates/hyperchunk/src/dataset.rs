@@ -263,7 +263,7 @@ impl Dataset {
     }
 
     /// Checks that the sources of a virtual dataset exist, before its values are copied: a read takes the fill value
-    /// for those of missing sources, and a copy would make it permanent. Other datasets pass.
+    /// where a source is missing, and a copy would make it permanent. Other datasets pass.
     ///
     /// # Errors
     /// NotFound, with the name of a missing source; the errors of opening the sources.
