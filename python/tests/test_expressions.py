@@ -1,5 +1,6 @@
 """Live datasets defined by expressions: NumPy's values, through HDF5 and through our own reader."""
 
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ import h5py
 import hyperchunk
 import numpy as np
 import pytest
-from fresh import failure, read, run_python
+from fresh import HYPERCHUNK, failure, read, run_python
 from hyperchunk.exceptions import UdfSyntaxError
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -386,3 +387,21 @@ def test_the_values_of_numpy(pair: tuple[str, str], tmp_path: Path) -> None:
         np.testing.assert_allclose(got, expected, rtol=tolerance, atol=tolerance, err_msg=ours)
     else:
         np.testing.assert_array_equal(got, expected, err_msg=ours)
+
+
+@pytest.mark.parametrize(
+    ("datatype", "formula", "noted"),
+    [
+        ("u2", "(NIR - Red) / (NIR + Red)", True),
+        ("u2", "(float32(NIR) - Red) / (float32(NIR) + Red)", False),
+        ("u2", "-NIR + Red", True),
+        ("i2", "NIR - Red", False),
+        ("f4", "NIR - Red", False),
+    ],
+)
+def test_attach_notes_unsigned_differences(datatype: str, formula: str, noted: bool, scene: Any) -> None:
+    values = np.arange(4, dtype=datatype)
+    file = scene("unsigned.h5", NIR=values, Red=values[::-1].copy())
+    words = [HYPERCHUNK, "udf", "attach", file, "NDVI", "--expression", formula, "--unsigned"]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert ("wrap around below 0" in done.stderr) is noted, done.stderr
