@@ -156,7 +156,7 @@ def test_types_attributes_and_errors(run: Run, path: Path) -> None:
         "expected 3 subscripts for /a, got 2",
         "subscript out of bounds",
         "cannot select by NA",
-        "cannot open the file: No such file or directory (os error 2) (file none.h5) ",
+        "cannot open the file: No such file or directory (file none.h5) ",
         "cannot use the object: it is closed, or was saved by another session; open the file again ",
         "      path    kind       dim   type",
         "         a dataset 3 x 4 x 5  int32",

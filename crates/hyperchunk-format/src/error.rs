@@ -92,15 +92,17 @@ impl Error {
     #[must_use]
     #[cold]
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        let mut message = message.into();
+        let os_code = take_os_code(&mut message);
         Self(Box::new(Inner {
             kind,
-            message: message.into(),
+            message,
             structure: None,
             offset: None,
             object: None,
             file: None,
             needs: Vec::new(),
-            os_code: None,
+            os_code,
         }))
     }
 
@@ -264,6 +266,18 @@ impl Error {
     }
 }
 
+/// Removes the number that the standard library adds to texts of system errors, such as ` (os error 2)`, and returns it.
+fn take_os_code(message: &mut String) -> Option<i32> {
+    const START: &str = " (os error ";
+    let start = message.find(START)?;
+    let number = message.get(start + START.len()..)?;
+    let (digits, _) = number.split_once(')')?;
+    let code = digits.parse().ok()?;
+    let end = start + START.len() + digits.len() + 1;
+    message.replace_range(start..end, "");
+    Some(code)
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let inner = &self.0;
@@ -302,7 +316,22 @@ const _: () = assert!(size_of::<Error>() == size_of::<usize>());
 
 #[cfg(test)]
 mod tests {
-    use super::ErrorKind;
+    use super::{Error, ErrorKind};
+
+    #[test]
+    fn numbers_of_system_errors_are_kept_for_programs() {
+        let check = |text: &str, message: &str, code: Option<i32>| {
+            let error = Error::new(ErrorKind::Io, text);
+            assert_eq!((error.message(), error.os_code()), (message, code), "{text}");
+        };
+        let missing = Error::new(ErrorKind::Io, std::io::Error::from_raw_os_error(2).to_string());
+        assert!(!missing.message().is_empty() && !missing.message().contains('('), "{missing}");
+        assert_eq!(missing.os_code(), Some(2));
+        check("cannot open a: Denied (os error 13); do b", "cannot open a: Denied; do b", Some(13));
+        for text in ["", "a (os error ", "a (os error 2", "a (os error x)", "(os error 2)"] {
+            check(text, text, None);
+        }
+    }
 
     #[test]
     fn all_kinds_are_listed() {

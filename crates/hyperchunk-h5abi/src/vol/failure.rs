@@ -35,9 +35,7 @@ impl From<hyperchunk::Error> for Failure {
     /// Appends the system's error number, if there is one, in the form by which h5py chooses its exceptions.
     fn from(error: hyperchunk::Error) -> Self {
         let text = error.to_string();
-        let number =
-            text.rsplit_once("(os error ").and_then(|(_, rest)| rest.split(')').next()?.parse::<i32>().ok());
-        match number {
+        match error.os_code() {
             Some(number) => {
                 let reason = std::io::Error::from_raw_os_error(number).to_string();
                 let reason = reason.split(" (os error").next().unwrap_or_default();
