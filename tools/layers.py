@@ -26,7 +26,7 @@ LAYERS = {
         "encode",
     ),
     "hyperchunk": (
-        "id npy os recent room torn",
+        "id npy os recent room similar_names torn",
         "io",
         "survey",
         # The folder of a companion is created like an output, whose permissions follow the rules for companions.

@@ -142,7 +142,7 @@ def test_verify_says_whether_it_runs_here_and_explain_why(
     native = adas("cpp", CPP)
     done = command("udf", "verify", native)
     assert done.returncode == 3
-    assert f"/out\tsigned by {ada.fingerprint}\t1 chunks\tdoes not run here: refused to run" in done.stdout
+    assert f"/out\tsigned by {ada.fingerprint}\t1 chunk\tdoes not run here: refused to run" in done.stdout
     text = command("udf", "explain", f"{native}:/out").stdout
     assert ada.fingerprint in text
     assert "It does not run here: refused to run" in text
@@ -150,7 +150,7 @@ def test_verify_says_whether_it_runs_here_and_explain_why(
     profile("lab", f"[grant]\nread = ['{data}']\n[limits]\nwall_s = 5")
     assert command("trust", "add", f"{native}:/out", "--profile", "lab").returncode == 0
     done = command("udf", "verify", f"{native}:/out")
-    assert (done.returncode, done.stdout.rstrip().endswith("1 chunks\tprofile lab: runs here")) == (0, True)
+    assert (done.returncode, done.stdout.rstrip().endswith("1 chunk\tprofile lab: runs here")) == (0, True)
     text = command("udf", "explain", f"{native}:/out").stdout
     for words in (
         "calls themselves Ada",

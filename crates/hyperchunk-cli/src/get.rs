@@ -1,10 +1,10 @@
 //! `hyperchunk get`.
 
-use crate::Outcome;
 use crate::describe;
 use crate::output::StandardOutput;
 use crate::progress::{self, Progress};
-use crate::source::SourceOptions;
+use crate::source::{self, SourceOptions};
+use crate::{Outcome, Status};
 use clap::Args;
 use hyperchunk::npy::Element;
 use hyperchunk::output::{self, Kind, Output};
@@ -17,10 +17,10 @@ use std::path::{Path, PathBuf};
 #[derive(Args, Debug)]
 #[command(after_help = HELP)]
 pub(crate) struct Arguments {
-    /// The HDF5 file; may be a URL.
+    /// The HDF5 file, or FILE:/PATH; may be a URL.
     file: String,
     /// Path of the dataset.
-    path: String,
+    path: Option<String>,
     /// Output file: .npy for an array, .h5 for an HDF5 file with the dataset and its attributes, `-` for an
     /// array to standard output. The default is the dataset's name and .npy.
     #[arg(short, long, value_name = "PATH")]
@@ -46,10 +46,20 @@ Examples:
   hyperchunk get scene.h5 /bands/red --slice '0, ::10' -o - > row.npy";
 
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
+    let (file_name, path) = match (&arguments.path, source::split(&arguments.file)) {
+        (Some(path), _) => (&*arguments.file, &**path),
+        (None, Some(parts)) => parts,
+        (None, None) => {
+            let file = hyperchunk_udf::escape::escape(&arguments.file, 200);
+            let message =
+                format!("expected the path of a dataset after {file}; `hyperchunk ls -r FILE` lists them");
+            return Err(Box::new(Status(2, message)));
+        }
+    };
     let output = match &arguments.output {
         Some(path) => path.clone(),
         None => {
-            let name = arguments.path.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+            let name = path.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
             PathBuf::from(format!("{name}.npy"))
         }
     };
@@ -57,14 +67,14 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let mut kind = Kind::Array;
     if !standard && !output::is_stream(&output) {
         kind = output::choose(&output, &[Kind::Array, Kind::Hdf5])?;
-        let input = arguments.file.strip_prefix("file://").unwrap_or(&arguments.file);
+        let input = file_name.strip_prefix("file://").unwrap_or(file_name);
         output::check(&output, arguments.overwrite, &[Path::new(input)])?;
     } else if !standard && output::choose(&output, &[Kind::Hdf5]).is_ok() {
         kind = Kind::Hdf5;
     }
-    let file = arguments.source.open(&arguments.file)?;
-    let path = format!("/{}", arguments.path.trim_matches('/'));
-    let dataset = file.root()?.named("/").group()?.get(path.as_bytes())?.dataset()?;
+    let file = arguments.source.open(file_name)?;
+    let path = format!("/{}", path.trim_matches('/'));
+    let dataset = SourceOptions::find_object(&file, &path)?.object.dataset()?;
     if matches!(dataset.dataspace(), hyperchunk::model::Dataspace::Null) {
         return Err("cannot read a null dataset: it has no elements and no shape".into());
     }

@@ -3,6 +3,7 @@
 use crate::Outcome;
 use crate::describe;
 use crate::json::Text;
+use crate::progress::count;
 use crate::source::{SourceOptions, is_url};
 use clap::Args;
 use hyperchunk::index::{Index, NewIndex, SUFFIX, Tables, cached};
@@ -94,12 +95,12 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     }
     let built = &made.built;
     say!(
-        "{}: {} bytes for {} objects, {} of them datasets, and {} chunks",
+        "{}: {} bytes for {}, {} of them datasets, and {}",
         hyperchunk_udf::escape::escape(&path.display().to_string(), 2000),
         built.bytes.len(),
-        built.objects,
+        count(built.objects as u64, "object", "objects"),
         built.datasets,
-        built.chunks
+        count(built.chunks as u64, "chunk", "chunks")
     );
     Ok(())
 }

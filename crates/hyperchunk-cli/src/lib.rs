@@ -46,6 +46,7 @@ mod serve;
 mod shell;
 mod source;
 mod store;
+mod subcommands;
 mod terminal;
 mod trust;
 mod udf;
@@ -238,6 +239,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> i32 {
     let arguments = match parsed {
         Ok(arguments) => arguments,
         Err(error) => {
+            let error = subcommands::advise(error, &Arguments::command());
             // Help and version are errors to clap, too.
             return match error.print() {
                 Err(full) if full.kind() != std::io::ErrorKind::BrokenPipe => 1,

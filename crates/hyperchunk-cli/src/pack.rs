@@ -136,7 +136,10 @@ fn filtering(text: &str) -> Result<Filtering, String> {
             Some((known, _)) => Ok(Filtering::Preset(known)),
             None => {
                 let known: Vec<&str> = presets.iter().map(|(known, _)| *known).collect();
-                Err(format!("expected keep or one of {}", known.join(", ")))
+                let advice = hyperchunk::codec::preset_with(name);
+                let advice =
+                    advice.map_or_else(String::new, |preset| format!("; {preset} has that compression"));
+                Err(format!("expected keep or one of {}{advice}", known.join(", ")))
             }
         },
     }

@@ -1,6 +1,7 @@
 //! `hyperchunk recover`.
 
 use crate::Outcome;
+use crate::progress::count;
 use clap::Args;
 use hyperchunk::write;
 use std::path::PathBuf;
@@ -51,7 +52,8 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     } else if found.edit {
         say!("{shown}: the interrupted edit is settled");
     } else {
-        say!("{shown}: {} datasets, {} chunks", found.datasets, found.chunks);
+        let datasets = count(found.datasets as u64, "dataset", "datasets");
+        say!("{shown}: {datasets}, {}", count(found.chunks as u64, "chunk", "chunks"));
     }
     for what in found.changed.iter().take(100) {
         crate::print_message(&format!("changed since its commit, kept as it is: {what}"));

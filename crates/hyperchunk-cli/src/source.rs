@@ -4,6 +4,7 @@ use clap::Args;
 use hyperchunk::collection::Collection;
 use hyperchunk::index::{IndexOption, IndexState};
 use hyperchunk::io::RemoteOptions;
+use hyperchunk::similar_names::most_similar;
 use hyperchunk::{Error, ErrorKind, File, Object, OpenOptions};
 use hyperchunk_store::SiteBuf;
 use std::path::{Path, PathBuf};
@@ -172,11 +173,33 @@ impl SourceOptions {
         Self::find_object(&file, path)
     }
 
+    /// Returns the path of which another one may be a misspelling, if its last group has a similar name.
+    fn similar_path(file: &File, path: &[u8]) -> Option<String> {
+        let mut group = file.root().ok()?.group().ok()?;
+        let mut before = String::new();
+        for name in path.split(|byte| *byte == b'/').filter(|name| !name.is_empty()) {
+            match group.get(name) {
+                Ok(object) => group = object.group().ok()?,
+                Err(error) if error.kind() == ErrorKind::NotFound => {
+                    let names: Vec<_> = group.links().ok()?.into_iter().map(|link| link.name).collect();
+                    let similar = most_similar(name, &names)?;
+                    return Some(hyperchunk_udf::escape::escape(&format!("{before}/{similar}"), 2000));
+                }
+                Err(_) => return None,
+            }
+            before = format!("{before}/{}", String::from_utf8_lossy(name));
+        }
+        None
+    }
+
     /// Returns the object at a path of a file.
     pub(crate) fn find_object(file: &File, path: &str) -> Result<Target, Error> {
         let path = format!("/{}", path.trim_matches('/')).into_bytes();
         let object = file.root()?.named("/").group()?.get(&path).map_err(|error| match error.kind() {
-            ErrorKind::NotFound => error.advise("`hyperchunk ls -r FILE` lists what there is"),
+            ErrorKind::NotFound => match Self::similar_path(file, &path) {
+                Some(similar) => error.advise(format_args!("did you mean {similar}?")),
+                None => error.advise("`hyperchunk ls -r FILE` lists what there is"),
+            },
             _ => error,
         })?;
         Ok(Target { file: object.file().clone(), object, path })

@@ -228,6 +228,19 @@ pub(crate) fn run(command: Command) -> Outcome {
                     one.record.inputs.first().map(|input| escape(&input.name, 80)).unwrap_or_default()
                 ));
             }
+            let has_integers = |one: &&edit::AttachedDataset| {
+                let record = &one.record;
+                record.backend != Backend::Expression && record.output.datatype.is_integer()
+            };
+            if let Some(one) = attached.iter().find(has_integers).filter(|_| outputs.is_empty()) {
+                crate::print_message(&format!(
+                    "note: {name} has the type of its inputs, {}, which has no fractions; for others describe it, as in \
+                     {name}:{}:float",
+                    one.record.output.datatype.name(),
+                    hyperchunk_udf::spec::resolution(&one.record.output.dims),
+                    name = escape(&one.record.output.name, 200),
+                ));
+            }
             if outputs.is_empty() && attached.len() > 1 {
                 crate::print_message(&format!(
                     "note: {} outputs, because none of these names is in the file; outputs can be described \

@@ -45,7 +45,8 @@ pub(crate) fn verify(target: &str) -> Outcome {
             (None, Some(fingerprint)) => format!("signed by {fingerprint}"),
             (None, None) => "not signed".to_owned(),
         };
-        say!("{path}\t{who}\t{chunks} chunks\t{runs}");
+        let chunks = crate::progress::count(chunks, "chunk", "chunks");
+        say!("{path}\t{who}\t{chunks}\t{runs}");
     }
     if entries.iter().any(|entry| entry.legacy.as_ref().is_some_and(|l| l.fingerprint().is_some())) {
         say!("note: {}", crate::legacy::SIGNATURE_LIMIT);

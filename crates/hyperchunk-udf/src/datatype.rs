@@ -266,6 +266,12 @@ impl Datatype {
         }
     }
 
+    /// Returns whether it is an integer without an enumeration.
+    #[must_use]
+    pub fn is_integer(&self) -> bool {
+        matches!(self, Datatype::Number(number) if !matches!(number, ElementType::Float32 | ElementType::Float64))
+    }
+
     /// Returns the number of elements of an array; 1 for other types.
     pub fn elements(&self) -> usize {
         match self {

@@ -93,6 +93,13 @@ impl Error {
         self
     }
 
+    /// Appends advice to the message, after a semicolon.
+    #[must_use]
+    pub fn advise(mut self, advice: impl fmt::Display) -> Self {
+        self.0.message = format!("{}; {advice}", self.0.message);
+        self
+    }
+
     /// Returns the kind.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind

@@ -9,7 +9,7 @@ mod similar;
 mod tests;
 
 pub use resolve::{ExpressionInput, FunctionDatasets, InputInfo, OutputInfo, resolve, resolve_expression};
-pub use similar::check_undescribed;
+pub use similar::{check_undescribed, similar_name};
 
 pub use crate::shape::{MAX_RANK, is_single, normal_name, resolution};
 

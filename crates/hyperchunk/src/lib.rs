@@ -74,6 +74,8 @@ pub mod references;
 #[doc(hidden)]
 pub mod room;
 pub mod salvage;
+#[doc(hidden)]
+pub mod similar_names;
 pub mod slabs;
 pub mod storage;
 mod survey;

@@ -226,7 +226,7 @@ def test_the_command_finds_values(tmp_path: Path) -> None:
     run.commit()
     shown = run_command("query", path, "/a", "value == 2500")
     assert "20:30, 0:100" in shown
-    assert "1 boxes" in shown
+    assert "1 box," in shown
     found = json.loads(run_command("query", path, "a", "value >= 3998", "--values", "1", "--json"))
     assert (found["found"], found["values"]) == (2, [{"index": [39, 98], "value": 3998}])
     found = json.loads(run_command("query", path, "a", "value > 5", "--box", "0:3, 7", "--json"))

@@ -1,7 +1,7 @@
 //! Analyses: functions that see the data written to a store.
 
 use crate::Outcome;
-use crate::progress::bytes as size;
+use crate::progress::{bytes as size, count};
 use crate::restructure::parse_share;
 use clap::{Args, ValueEnum};
 use hyperchunk_live::observe::summary::{self, AnalysisEntry};
@@ -159,9 +159,9 @@ pub(super) fn results(arguments: &Results) -> Outcome {
         let found = || summary.results.groups.iter().flat_map(|group| &group.found);
         let failed = found().filter(|found| found.found.is_err()).count();
         say!(
-            "{name}: {} boxes of {} writers, {failed} failed; {read} read",
-            found().count(),
-            writers(summary)
+            "{name}: {} of {}, {failed} failed; {read} read",
+            count(found().count() as u64, "box", "boxes"),
+            count(writers(summary) as u64, "writer", "writers")
         );
         if let Some(whole) = &summary.whole {
             say!("  {}", line(whole));

@@ -3,7 +3,7 @@
 use crate::Outcome;
 use crate::describe;
 use crate::get::parse_slices;
-use crate::progress::bytes;
+use crate::progress::{bytes, count};
 use crate::source::SourceOptions;
 use clap::Args;
 use hyperchunk::Dataset;
@@ -185,7 +185,8 @@ pub(super) fn query(arguments: &Query) -> Outcome {
             say!("{}", range(slab));
         }
         let (left, part) = (bytes(answer.bytes_candidate), percent(answer.bytes_candidate, answer.total));
-        say!("{} boxes, {left} of {} ({part})", answer.boxes.len(), bytes(answer.total));
+        let boxes = count(answer.boxes.len() as u64, "box", "boxes");
+        say!("{boxes}, {left} of {} ({part})", bytes(answer.total));
     }
     if answer.unknown > 0 {
         say!("{} have no statistics", bytes(answer.unknown));

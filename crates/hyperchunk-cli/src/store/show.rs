@@ -2,7 +2,7 @@
 
 use super::change::print_uploads;
 use crate::Outcome;
-use crate::progress::bytes;
+use crate::progress::{bytes, count};
 use crate::source::StoreOptions;
 use clap::Args;
 use hyperchunk_store::admin::status::{LogState, Skeleton, Status as State};
@@ -51,7 +51,8 @@ pub(super) fn status(arguments: &Status) -> Outcome {
     let shown = escape(&arguments.file.display().to_string(), 2000);
     match state.epochs.iter().rev().find(|epoch| epoch.complete) {
         Some(epoch) => {
-            say!("{shown}: epoch {}, {} datasets of {} logs", epoch.number, epoch.datasets, epoch.logs)
+            let datasets = count(epoch.datasets as u64, "dataset", "datasets");
+            say!("{shown}: epoch {}, {datasets} of {}", epoch.number, count(epoch.logs as u64, "log", "logs"))
         }
         None => say!("{shown}: nothing is committed"),
     }
@@ -109,7 +110,9 @@ pub(super) fn status(arguments: &Status) -> Outcome {
             let total = linked.linked + linked.unlinked;
             say!("plain HDF5 reads {} of {total} datasets, of epoch {epoch}", linked.linked);
             if *edited {
-                say!("another program has changed the file since; the next commit keeps the changes");
+                say!(
+                    "the file was changed after that commit, by `hyperchunk store link` or another program; the next commit keeps the changes"
+                );
             }
             if let Some(missing) = linked.missing.first() {
                 let missing = escape(missing, 2000);

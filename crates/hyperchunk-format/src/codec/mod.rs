@@ -52,7 +52,7 @@ mod zfp;
 mod zstd;
 
 pub use encoder::Encoder;
-pub use filter::{PRESETS, Target, filter, preset};
+pub use filter::{PRESETS, Target, filter, preset, preset_with};
 pub use pipeline::Decoder;
 pub use registry::{filter_name, lookup, register_codec};
 #[cfg(feature = "snappy")]

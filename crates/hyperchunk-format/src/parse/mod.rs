@@ -15,6 +15,7 @@ pub mod local_heap;
 pub mod message;
 pub mod object;
 pub mod object_header;
+mod other_formats;
 pub mod reference;
 pub mod selection;
 mod shared_messages;

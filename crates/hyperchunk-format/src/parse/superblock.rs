@@ -2,7 +2,7 @@
 
 use super::message;
 use super::message::file_space::{self, FileSpace};
-use super::object_header;
+use super::{object_header, other_formats};
 use crate::model::{CacheImage, SharedMessageTable, Superblock};
 use crate::{Cursor, Error, ErrorKind, Fuel, Image, Limits, Result, Sizes, View};
 
@@ -38,7 +38,13 @@ pub fn locate(view: &dyn View) -> Result<u64> {
             return Ok(offset);
         }
     }
-    Err(Error::new(ErrorKind::NotHdf5, "not an HDF5 file: it has no HDF5 signature"))
+    let error = Error::new(ErrorKind::NotHdf5, "not an HDF5 file: it has no HDF5 signature");
+    let examined = usize::try_from(view.size().min(other_formats::EXAMINED_BYTES)).unwrap_or(0);
+    let first = view.bytes(0, examined)?;
+    Err(match other_formats::recognize(&first) {
+        Some(what) => error.advise(what),
+        None => error,
+    })
 }
 
 /// Reads the superblock and its extension.

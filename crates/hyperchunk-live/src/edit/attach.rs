@@ -20,6 +20,7 @@ use hyperchunk_udf::cpp::wasm::Language;
 use hyperchunk_udf::cuda;
 use hyperchunk_udf::datatype::Datatype;
 use hyperchunk_udf::error::{Error, ErrorKind, Result};
+use hyperchunk_udf::escape::escape;
 use hyperchunk_udf::host::{Job, JobSlot, Programs, Session, Source, compile_cpp, compile_cuda};
 use hyperchunk_udf::keys;
 use hyperchunk_udf::profile::Profile;
@@ -139,7 +140,14 @@ pub(super) fn attach_source(
     let opened = open(path, !options.dry_run)?;
     let file = &opened.file;
     let mut stored = HashMap::new();
-    let mut find = |name: &str| look_up(file, backend, name, &mut stored);
+    let mut missing: Vec<String> = Vec::new();
+    let mut find = |name: &str| {
+        let found = look_up(file, backend, name, &mut stored)?;
+        if found.is_none() {
+            missing.push(name.to_owned());
+        }
+        Ok(found)
+    };
     let resolved = if backend == Backend::Expression {
         let expression = Expression::parse(&source).map_err(|e| in_source(e.into()))?;
         spec::resolve_expression(&expression, specs, &mut find)
@@ -152,7 +160,13 @@ pub(super) fn attach_source(
         }
         Ok(resolved)
     });
-    let resolved = checked.map_err(|e| e.about(path.display().to_string()))?;
+    let advise = |error: Error| match similar_name(file, &missing) {
+        Some(name) if error.kind() == ErrorKind::Syntax && !error.message().contains("did you mean") => {
+            error.advise(format_args!("did you mean {name}?"))
+        }
+        _ => error,
+    };
+    let resolved = checked.map_err(|e| advise(e).about(path.display().to_string()))?;
     let compiled = match backend {
         Backend::Cpp => {
             let outputs = resolved.outputs.iter().map(|o| (o.name.as_str(), &o.datatype));
@@ -184,7 +198,7 @@ pub(super) fn attach_source(
     }
     let empty = |i: &&InputInfo| i.dims.contains(&0) && resolved.outputs.iter().all(|o| o.dims != i.dims);
     if let Some(input) = resolved.inputs.iter().find(empty) {
-        let text = format!("input {:?} has no elements", hyperchunk_udf::escape::escape(&input.name, 80));
+        let text = format!("input {:?} has no elements", escape(&input.name, 80));
         return Err(Error::new(ErrorKind::Unsupported, text).about(path.display().to_string()));
     }
     let mut attached = Vec::new();
@@ -224,6 +238,15 @@ pub(super) fn attach_source(
     }
     opened.commit().map_err(|e| e.about(path.display().to_string()))?;
     Ok(attached)
+}
+
+/// Returns the name in the file of which one of `missing` may be a misspelling.
+fn similar_name(file: &File, missing: &[String]) -> Option<String> {
+    if missing.is_empty() {
+        return None;
+    }
+    let all = names(file).ok()?;
+    missing.iter().find_map(|name| spec::similar_name(name, &all)).map(|similar| escape(similar, 100))
 }
 
 /// Loads the source in the sandbox, so that mistakes show now and not at the first read.

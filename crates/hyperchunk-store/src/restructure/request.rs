@@ -87,7 +87,19 @@ impl Request {
             if value.is_null() {
                 continue;
             }
-            let wrong = || Error::invalid(format!("invalid value of {name} in the request: {value}"));
+            let wrong = || {
+                let expected = match name.as_str() {
+                    "order" => "row, column, hilbert or dimensions such as [1, 0]",
+                    "chunk" => {
+                        "a shape such as [64, 64], or a size such as {\"target_mb\": 8, \"favor\": [1]}"
+                    }
+                    "codec" => "the name of a codec, such as none, gzip:4 or zstd:3",
+                    "memory" => "a number of bytes, or a text such as 64MiB",
+                    "keep" => "true or false",
+                    _ => "a number",
+                };
+                Error::invalid(format!("cannot restructure: expected {expected} for {name}, got {value}"))
+            };
             match name.as_str() {
                 "dataset" => {}
                 "order" => request.order = order(value).ok_or_else(wrong)?,

@@ -18,8 +18,7 @@ pub fn check_undescribed(resolved: &FunctionDatasets, names: &[String]) -> Resul
         return Ok(());
     }
     for output in &resolved.outputs {
-        let own = normal_name(&output.name);
-        if let Some(close) = names.iter().find(|name| is_close(&own, &normal_name(name))) {
+        if let Some(close) = similar_name(&output.name, names) {
             let (name, close) = (escape(&output.name, 100), escape(close, 100));
             fail!(
                 Syntax,
@@ -31,6 +30,13 @@ pub fn check_undescribed(resolved: &FunctionDatasets, names: &[String]) -> Resul
         }
     }
     Ok(())
+}
+
+/// Returns the name in the file of which another one may be a misspelling.
+#[must_use]
+pub fn similar_name<'a>(name: &str, names: &'a [String]) -> Option<&'a str> {
+    let own = normal_name(name);
+    names.iter().find(|other| is_close(&own, &normal_name(other))).map(String::as_str)
 }
 
 /// Returns whether one may be the other misspelt: `Redd`, `red` and `Rde` for `Red`. Numbers distinguish

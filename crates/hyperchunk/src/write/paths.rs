@@ -2,16 +2,13 @@
 
 use super::tree::{NewLink, NodeId};
 use super::writer::Writer;
+use crate::similar_names::similar;
 use crate::{Error, ErrorKind, Result};
 use hyperchunk_format::model::{Name, ObjectKind};
 use hyperchunk_format::printable;
 
 /// Maximum number of soft links on a path.
 const MAX_SOFT_LINKS: usize = 16;
-/// Maximum number of names in a group for which similar names are suggested.
-const MAX_COMPARED_NAMES: usize = 2000;
-/// Maximum length in bytes of names for which similar names are suggested.
-const MAX_COMPARED_BYTES: usize = 100;
 
 /// Location of a link: a group and a name in it.
 #[derive(Debug, Clone)]
@@ -271,48 +268,6 @@ fn no_group(path: &[u8]) -> Error {
     Error::new(ErrorKind::NotFound, format!("{} is not a group", shown(&absolute(path))))
 }
 
-/// Returns the end of an error message about a missing name: the most similar name, if there is one.
-fn similar(name: &[u8], all: &[Name], holder: &str) -> String {
-    if all.is_empty() {
-        return format!("; {holder} has none");
-    }
-    if all.len() > MAX_COMPARED_NAMES {
-        return String::new();
-    }
-    let wanted = String::from_utf8_lossy(name).to_lowercase();
-    let close = all.iter().filter_map(|other| {
-        let other_text = other.to_string();
-        let distance = distance(&wanted, &other_text.to_lowercase())?;
-        let length = wanted.chars().count();
-        // Any two names of one letter would be similar.
-        let most = if length < 2 { 0 } else { 1 + usize::from(length >= 6) };
-        (distance <= most).then_some((distance, other_text))
-    });
-    match close.min() {
-        Some((_, close)) => format!("; did you mean `{}`?", printable::escape(&close, 200)),
-        None => String::new(),
-    }
-}
-
-/// Returns the edit distance of two texts (insertions, deletions and replacements); `None` for long texts.
-fn distance(one: &str, other: &str) -> Option<usize> {
-    if one.len().max(other.len()) > MAX_COMPARED_BYTES {
-        return None;
-    }
-    let other: Vec<char> = other.chars().collect();
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (line, character) in one.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = line + 1;
-        for (column, with) in other.iter().enumerate() {
-            let replaced = diagonal + usize::from(character != *with);
-            diagonal = row[column + 1];
-            row[column + 1] = replaced.min(row[column] + 1).min(diagonal + 1);
-        }
-    }
-    row.last().copied()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -358,13 +313,5 @@ mod tests {
         assert!(writer.remove(b"/", true).is_err());
         writer.remove(b"/a", true).unwrap();
         assert!(error(b"/soft").contains("no link `a`"));
-    }
-
-    #[test]
-    fn distances() {
-        for (one, other, expected) in [("abc", "abc", 0), ("abc", "abd", 1), ("", "ab", 2), ("red", "rde", 2)]
-        {
-            assert_eq!(distance(one, other), Some(expected), "{one} {other}");
-        }
     }
 }

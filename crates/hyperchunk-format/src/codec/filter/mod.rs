@@ -4,7 +4,7 @@
 mod nbit;
 mod preset;
 
-pub use preset::{PRESETS, preset};
+pub use preset::{PRESETS, preset, preset_with};
 
 use super::registered;
 use crate::model::{ByteOrder, Class, Datatype, FillWhen, Filter};

@@ -20,6 +20,17 @@ const DEFLATE_LEVEL: u32 = 1;
 /// Level of zstd: on such counts, files at most as large as with deflate's level 9, three times as fast.
 const ZSTD_LEVEL: u32 = 12;
 
+/// Returns the preset that uses a compression, for advice in errors.
+#[must_use]
+pub fn preset_with(compression: &str) -> Option<&'static str> {
+    match compression.split(':').next().unwrap_or_default() {
+        "gzip" | "gz" | "zlib" => Some("deflate"),
+        "lz4" | "bitshuffle" => Some("fast"),
+        "zstd" | "zstandard" => Some("small"),
+        _ => None,
+    }
+}
+
 /// Returns the filters of a preset; see [`PRESETS`].
 ///
 /// # Errors
@@ -39,9 +50,11 @@ pub fn preset(name: &str, target: &Target<'_>) -> Result<Pipeline> {
         _ => {
             let names: Vec<&str> = PRESETS.iter().map(|(name, _)| *name).collect();
             Err(Error::invalid(format!(
-                "no preset \"{}\": expected one of {}",
+                "no preset \"{}\": expected one of {}{}",
                 name.escape_debug(),
-                names.join(", ")
+                names.join(", "),
+                preset_with(name)
+                    .map_or_else(String::new, |preset| format!("; {preset} has that compression"))
             )))
         }
     }
