@@ -21,7 +21,7 @@ demo: ## a real Sentinel-2 scene: live datasets, reads from S3, many writers; en
 test: ## Rust's tests and the fast ones of Python, then the time they took
 	@tools/test.sh fast
 
-test-slow: ## the other tests of Python: half an hour on two cores
+test-slow: ## the other tests of Python: forty minutes on two cores
 	@tools/test.sh slow
 
 test-all: ## every test, and more of the random ones: 20,000 random histories of stores (1.5 hours)

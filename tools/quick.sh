@@ -8,4 +8,5 @@ cargo fmt --all --check
 cargo check --locked --quiet --workspace
 .venv/bin/python tools/tidy.py
 .venv/bin/python -m ruff check --quiet .
-.venv/bin/python -m pytest -q -m 'not slow'
+processes=$(getconf _NPROCESSORS_ONLN)
+.venv/bin/python -m pytest -q -n $((processes < 4 ? processes : 4)) --dist worksteal -m 'not slow and not longer' python/tests

@@ -1,10 +1,11 @@
-"""Chooses the tests that `make test-slow` runs and `make test` leaves out: the longest ones, by reports of a whole run.
+"""Chooses the tests that `make test` and `make quick` leave out: the longest ones, by reports of a whole run.
 
     pytest --junitxml=report.xml python/tests
-    python tools/slow_tests.py report.xml [--seconds 900]
+    python tools/slow_tests.py report.xml [--seconds 420] [--quick-seconds 100]
 
-The others take at most SECONDS of one processor. Writes `python/tests/slow_tests.txt`. Functions without a report stay
-as they are. Standard library only."""
+The others take at most so many seconds of one processor. Writes `slow_tests.txt` and `longer_tests.txt` in
+`python/tests`: tests that `make test-slow` runs, and further ones that `make test` runs and `make quick` leaves out.
+Functions without a report stay as they are. Standard library only."""
 
 import argparse
 from collections import defaultdict
@@ -12,8 +13,12 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 ROOT = Path(__file__).resolve().parent.parent
-LIST = ROOT / "python" / "tests" / "slow_tests.txt"
-HEADER = "# Tests that `make test-slow` runs, and `make test` leaves out. Made by tools/slow_tests.py.\n"
+SLOW = ROOT / "python" / "tests" / "slow_tests.txt"
+LONGER = ROOT / "python" / "tests" / "longer_tests.txt"
+HEADERS = {
+    SLOW: "# Tests that `make test-slow` runs, and `make test` leaves out. Made by tools/slow_tests.py.\n",
+    LONGER: "# Tests that `make test` runs, and `make quick` leaves out. Made by tools/slow_tests.py.\n",
+}
 
 
 def durations(reports: list[Path]) -> dict[str, float]:
@@ -39,17 +44,29 @@ def slowest(seconds: dict[str, float], budget: float) -> set[str]:
     return chosen
 
 
+def listed(file: Path) -> set[str]:
+    """Returns the functions of a list."""
+    return {line for line in file.read_text().splitlines() if line and not line.startswith("#")}
+
+
+def write(file: Path, chosen: set[str]) -> None:
+    """Writes a list."""
+    file.write_text(HEADERS[file] + "".join(f"{name}\n" for name in sorted(chosen)))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("reports", nargs="+", type=Path, metavar="REPORT", help="JUnit report of pytest")
-    parser.add_argument("--seconds", type=float, default=900, help="time of the tests that `make test` runs")
+    parser.add_argument("--seconds", type=float, default=420, help="time of the tests that `make test` runs")
+    parser.add_argument("--quick-seconds", type=float, default=100, help="time of the tests that `make quick` runs")
     given = parser.parse_args()
     seconds = durations(given.reports)
-    kept = {line for line in LIST.read_text().splitlines() if line and not line.startswith("#")} - set(seconds)
-    chosen = slowest(seconds, given.seconds)
-    LIST.write_text(HEADER + "".join(f"{name}\n" for name in sorted(chosen | kept)))
-    print(f"slow: {len(chosen)} of {len(seconds)} functions, {sum(seconds[name] for name in chosen):.0f} s")
-    print(f"others: {sum(seconds.values()) - sum(seconds[name] for name in chosen):.0f} s")
+    slow = slowest(seconds, given.seconds)
+    longer = slowest(seconds, given.quick_seconds) - slow
+    write(SLOW, slow | listed(SLOW) - set(seconds))
+    write(LONGER, longer | listed(LONGER) - set(seconds))
+    for name, chosen in {"slow": slow, "longer": longer, "quick": set(seconds) - slow - longer}.items():
+        print(f"{name}: {len(chosen)} of {len(seconds)} functions, {sum(seconds[each] for each in chosen):.0f} s")
 
 
 if __name__ == "__main__":

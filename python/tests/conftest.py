@@ -29,13 +29,14 @@ TESTS = Path(__file__).parent
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks the tests of `slow_tests.txt` as slow."""
-    found = TESTS / "slow_tests.txt"  # absent where a part of the tests was copied
-    slow = set(found.read_text().splitlines()) if found.exists() else set()
-    for item in items:
-        function = getattr(item, "originalname", item.name)
-        if item.path.is_relative_to(TESTS) and f"{item.path.relative_to(TESTS).as_posix()}::{function}" in slow:
-            item.add_marker("slow")
+    """Marks the tests of `slow_tests.txt` as slow, and those of `longer_tests.txt` as longer."""
+    for marker in ("slow", "longer"):
+        found = TESTS / f"{marker}_tests.txt"  # absent where a part of the tests was copied
+        marked = set(found.read_text().splitlines()) if found.exists() else set()
+        for item in items:
+            function = getattr(item, "originalname", item.name)
+            if item.path.is_relative_to(TESTS) and f"{item.path.relative_to(TESTS).as_posix()}::{function}" in marked:
+                item.add_marker(marker)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
