@@ -11,12 +11,14 @@ const MAX_PARTS: usize = 10_000;
 /// [`PARTS_PER_GROUP`] parts.
 const EQUAL_PARTS: usize = 1000;
 const PARTS_PER_GROUP: usize = 100;
-/// Growth of the part size for each group, in eighths of the first size. With 8 MiB, 10,000 parts have 5 TiB,
-/// the maximum size of an object.
+/// Growth of the part size for each group, in eighths of the first size. If the first parts have 8 MiB, 10,000 parts
+/// hold 5 TiB, the maximum size of an object.
 const GROWTH_EIGHTHS: u64 = 13;
-/// Minimum size in bytes of a part that object stores accept; [`MAX_PART_BYTES`] is the maximum.
+/// Minimum and maximum size in bytes of a part that object stores accept.
 const MIN_PART_BYTES: u64 = 5 << 20;
-const MAX_PART_BYTES: u64 = 1 << 30;
+const MAX_PART_BYTES: u64 = 5 << 30;
+/// Maximum size in bytes of the first parts, which are held in memory.
+const MAX_FIRST_PART_BYTES: u64 = 1 << 30;
 
 /// Division of an object into parts.
 #[derive(Debug, Clone, Copy)]
@@ -36,21 +38,25 @@ pub(super) struct PartRange {
 
 impl PartLayout {
     pub(super) fn new(size: u64) -> Self {
-        Self { size: size.clamp(MIN_PART_BYTES, MAX_PART_BYTES) }
+        Self { size: size.clamp(MIN_PART_BYTES, MAX_FIRST_PART_BYTES) }
     }
 
     /// Returns the size of the first parts.
-    pub(super) fn first(self) -> u64 {
+    pub(super) fn first_size(self) -> u64 {
         self.size
     }
 
     fn size(self, group: u64) -> u64 {
-        self.size + group * (self.size / 8 * GROWTH_EIGHTHS)
+        (self.size + group * (self.size / 8 * GROWTH_EIGHTHS)).min(MAX_PART_BYTES)
     }
 
     /// Returns the ranges of parts that a range of the object covers.
     pub(super) fn pieces(self, offset: u64, length: u64) -> Result<Vec<PartRange>> {
-        let too_large = || Error::limit(format!("the object would have more than {MAX_PARTS} parts"));
+        let too_large = || {
+            Error::limit(format!(
+                "cannot upload the object: expected at most {MAX_PARTS} parts; choose a larger part size"
+            ))
+        };
         let end = offset.checked_add(length).ok_or_else(too_large)?;
         let mut pieces = Vec::new();
         let (mut at, mut first, mut start, mut group) = (offset, 0, 0, 0);
@@ -125,7 +131,25 @@ mod tests {
         let pieces = cut.pieces((8000 << 20) - 2, (21 << 20) + 5).unwrap();
         let found: Vec<_> = pieces.iter().map(|piece| (piece.number, piece.range.clone())).collect();
         assert_eq!(found, [(999, (8 << 20) - 2..8 << 20), (1000, 0..21 << 20), (1001, 0..3)]);
-        assert_eq!((PartLayout::new(1).first(), PartLayout::new(u64::MAX).first()), (5 << 20, 1 << 30));
+        assert_eq!(
+            (PartLayout::new(1).first_size(), PartLayout::new(u64::MAX).first_size()),
+            (5 << 20, 1 << 30)
+        );
+    }
+
+    #[test]
+    fn parts_fit_object_stores_whatever_the_first_size() {
+        for first in [0, 5 << 20, 8 << 20, 100 << 20, 1 << 30, u64::MAX] {
+            let layout = PartLayout::new(first);
+            for offset in (0..2000).map(|step| step * (5 << 30)) {
+                let Ok(pieces) = layout.pieces(offset, 1) else { break };
+                let size = pieces[0].size as u64;
+                assert!((MIN_PART_BYTES..=MAX_PART_BYTES).contains(&size), "{first} {offset} {size}");
+                assert!(pieces[0].number < MAX_PARTS);
+            }
+            // 5 TiB, the maximum size of an object, if the first parts have 8 MiB or more.
+            assert!(first < 8 << 20 || layout.pieces((5 << 40) - 1, 1).is_ok(), "{first}");
+        }
     }
 
     #[test]

@@ -116,12 +116,12 @@ impl StreamSink {
     /// the first `kept` bytes are sent last.
     pub fn new(upload: Arc<dyn Upload>, name: &str, part: u64, at_once: usize, kept: u64) -> Self {
         let cut = PartLayout::new(part);
-        let first = usize::try_from(cut.first()).unwrap_or(usize::MAX);
+        let first = usize::try_from(cut.first_size()).unwrap_or(usize::MAX);
         Self {
             upload,
             name: name.to_owned(),
             cut,
-            kept: usize::try_from(kept.div_ceil(cut.first())).unwrap_or(usize::MAX).max(1),
+            kept: usize::try_from(kept.div_ceil(cut.first_size())).unwrap_or(usize::MAX).max(1),
             most: first.saturating_mul(at_once.max(1)),
             hopeless: DEADLOCK_TIMEOUT,
             shared: Arc::default(),
@@ -368,7 +368,7 @@ impl Sink for StreamSink {
     }
 
     fn kept(&self) -> Option<u64> {
-        Some(self.cut.first().saturating_mul(self.kept as u64))
+        Some(self.cut.first_size().saturating_mul(self.kept as u64))
     }
 
     fn stored(&self) -> Option<StoredObject> {
