@@ -615,11 +615,11 @@ def store_commit(
         list[str],
         list[str],
         list[tuple[str, str]],
-        list[str],
-        list[str],
     ]
     | None,
     list[tuple[str, str]],
+    list[str],
+    list[str],
 ]: ...
 def store_fragments(
     path: str, table: str, epoch: int | None

@@ -15,8 +15,8 @@ use hyperchunk_store::admin::status;
 use hyperchunk_store::commit::external_links::Linking;
 use hyperchunk_store::commit::{CommitOptions, PendingLog, commit_all};
 use hyperchunk_store::{
-    self, Definition, FileStamp, Hyperslab, KnownStore, LogWriter, Marker, Mode, NewStore, PendingStore,
-    Report, Segments, Session, SiteBuf, StoreId, Ticket, WriterOptions,
+    self, Definition, FileStamp, Hyperslab, KnownStore, LogWriter, Manifest, Marker, Mode, NewStore,
+    PendingStore, Report, Segments, Session, Site, SiteBuf, StoreId, Ticket, WriterOptions,
 };
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -514,20 +514,11 @@ impl StoreBegun {
 /// data are hidden.
 type ConflictRow = (String, String, Vec<u64>, Vec<u64>, String, String);
 /// An epoch: number, writers, conflicts, writers left uncommitted, linked datasets, datasets not
-/// linked with the reasons, those uncommitted writers whose writes failed, and those that have ended
-/// without closing.
-type EpochRow = (
-    u64,
-    Vec<String>,
-    Vec<ConflictRow>,
-    Vec<String>,
-    Vec<String>,
-    Vec<(String, String)>,
-    Vec<String>,
-    Vec<String>,
-);
-/// The new epoch, if any, and the logs that were set aside, with the reasons.
-type Outcome = (Option<EpochRow>, Vec<(String, String)>);
+/// linked with the reasons.
+type EpochRow = (u64, Vec<String>, Vec<ConflictRow>, Vec<String>, Vec<String>, Vec<(String, String)>);
+/// The new epoch, if any; the logs that were set aside, with the reasons; uncommitted writers whose writes
+/// failed; and uncommitted writers that have ended without closing.
+type Outcome = (Option<EpochRow>, Vec<(String, String)>, Vec<String>, Vec<String>);
 
 /// Keyword arguments of a commit.
 #[derive(FromPyObject)]
@@ -553,6 +544,11 @@ fn left_writers(left: &[PendingLog], is: impl Fn(&PendingLog) -> bool) -> Vec<St
     chosen.map(|left| left.header.writer.to_string()).collect()
 }
 
+/// Returns the logs with content that the newest epoch does not include.
+fn left_by_all(site: Site<'_>) -> hyperchunk::Result<Vec<PendingLog>> {
+    hyperchunk_store::commit::waiting(site, Manifest::newest(site)?.as_deref())
+}
+
 /// Commits an epoch, if there is anything new.
 #[pyfunction]
 #[pyo3(signature = (path, *, network = None, **keywords))]
@@ -575,7 +571,7 @@ pub(crate) fn store_commit(
         }
         options.fresh = given.fresh.as_ref().map(|fresh| fresh.0.clone());
         if options.tickets.is_empty() {
-            return Ok((None, Vec::new()));
+            return Ok((None, Vec::new(), Vec::new(), Vec::new()));
         }
     }
     options.data_only = given.data_only;
@@ -596,6 +592,12 @@ pub(crate) fn store_commit(
     let outcome = py.detach(|| commit_all(&site, &options)).map_err(|e| opening(py, &e))?;
     let aside = outcome.set_aside.iter().map(|aside| (aside.writer.to_string(), aside.error().to_string()));
     let aside = aside.collect();
+    let left = match &outcome.made {
+        Some(made) => made.left.clone(),
+        None => py.detach(|| left_by_all(site.site())).map_err(|e| opening(py, &e))?,
+    };
+    let failed = left_writers(&left, |left| left.header.failed);
+    let stopped = left_writers(&left, |left| !left.header.failed && status::has_stopped(left));
     let made = outcome.made.map(|made| {
         let conflicts = made.manifest.conflicts.iter().map(|conflict| {
             let (start, count) = (conflict.slab.start.clone(), conflict.slab.count.clone());
@@ -616,11 +618,9 @@ pub(crate) fn store_commit(
             made.left.iter().map(|left| left.header.writer.to_string()).collect(),
             linked,
             unlinked,
-            left_writers(&made.left, |left| left.header.failed),
-            left_writers(&made.left, |left| !left.header.failed && status::has_stopped(left)),
         )
     });
-    Ok((made, aside))
+    Ok((made, aside, failed, stopped))
 }
 
 /// Identity of a store with its newest epoch, if any; paths and definitions of its datasets.

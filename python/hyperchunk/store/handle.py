@@ -226,7 +226,7 @@ class Store:
         if tickets is not None:
             tickets = _checked(tickets)
         with observing.work("commit", self.path) as facts:
-            made, set_aside = _core.store_commit(
+            made, set_aside, failed, stopped = _core.store_commit(
                 self.path,
                 network=self._network,
                 tickets=tickets,
@@ -242,23 +242,24 @@ class Store:
                 facts["epoch"], facts["writers"], facts["conflicts"] = made[0], len(made[1]), len(made[2])
         for reason in dict(set_aside).values():
             warnings.warn(reason, StoreWarning, stacklevel=2)
-        if made is None:
-            return None
-        number, writers, found, uncommitted, linked, unlinked, failed, stopped = made
+        left = "nothing was committed, although there are" if made is None else f"epoch {made[0]} has no new"
         if failed and tickets is None:
             warnings.warn(
-                f"epoch {number} has no new data of {', '.join(failed)}, which could not write all of them; commit the "
-                "complete records with salvage=True",
+                f"{self.path}: {left} data of {', '.join(failed)}, which could not write all of them; commit "
+                "the complete records with salvage=True",
                 StoreWarning,
                 stacklevel=2,
             )
         if stopped and tickets is None:
             warnings.warn(
-                f"{self.path}: epoch {number} has no new data of {', '.join(stopped)}: expected closed writers, got "
-                "ended processes that had not closed theirs; commit what is in their logs with salvage=True",
+                f"{self.path}: {left} data of {', '.join(stopped)}: expected closed writers, got ended "
+                "processes that had not closed theirs; commit what is in their logs with salvage=True",
                 StoreWarning,
                 stacklevel=2,
             )
+        if made is None:
+            return None
+        number, writers, found, uncommitted, linked, unlinked = made
         conflicts_found = [
             Conflict(path, what, tuple(start), tuple(count), kept, other)
             for path, what, start, count, kept, other in found

@@ -52,3 +52,18 @@ def test_commit_names_the_writers_that_ended_without_closing(flush: bool, tmp_pa
     assert values[2_000_001] == (1 if flush else -1)
     assert (values[:1_000_001] == 0).all()
     assert (values[2_000_002:] == 2).all()
+
+
+def test_commit_that_finds_nothing_new_names_writers_that_ended_without_closing(tmp_path: Path) -> None:
+    path = tmp_path / "a.h5"
+    run = store.create(path, {"/x": store.Dataset((3_000_003,), "i4", fillvalue=-1)})
+    process = multiprocessing.get_context("spawn").Process(target=killed, args=(path, 1), kwargs={"flush": False})
+    process.start()
+    process.join()
+    with pytest.warns(store.StoreWarning, match="nothing was committed, although there are data of [0-9a-f]{32}: "):
+        assert run.commit() is None
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert run.commit(salvage=True) is not None
+        # What a killed writer left unfinished is not named again.
+        assert run.commit() is None
