@@ -9,6 +9,8 @@ from difflib import get_close_matches
 _MOST_COMPARED = 2000
 _MOST_SHOWN = 8
 _MOST_LIKE = 3
+#: Settings of object stores that users pass as keyword arguments.
+_SETTINGS = {"anon", "anonymous", "endpoint", "endpoint_url", "key", "profile", "region", "secret", "token"}
 
 
 def _quoted(names: Sequence[str]) -> str:
@@ -36,6 +38,8 @@ def unexpected_keyword(function: str, given: Iterable[str], known: Collection[st
     name = min(given)
     like = get_close_matches(name, known, 1, 0.6)
     meant = f"; did you mean {like[0]!r}?" if like else ""
+    if name in _SETTINGS and "storage_options" in known:
+        meant = f"; pass settings of an object store as storage_options={{{name!r}: …}}"
     return TypeError(f"{function}() got an unexpected keyword argument {name!r}{meant}")
 
 

@@ -29,7 +29,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     overwrite: bool,
     /// Read only a part: for each axis an index or START:STOP:STEP, as in NumPy; `...` for the other axes.
-    #[arg(long, value_name = "SLICES", allow_hyphen_values = true)]
+    #[arg(short, long, value_name = "SLICES", allow_hyphen_values = true)]
     slice: Option<String>,
     /// Number of bytes held at a time.
     #[arg(long, value_name = "BYTES", default_value_t = 64 << 20)]

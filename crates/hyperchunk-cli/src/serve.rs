@@ -45,6 +45,11 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let mut options = ServerOptions::new(Address::parse(&arguments.listen)?);
+    if arguments.no_token && std::env::var_os("HYPERCHUNK_TOKEN").is_some() {
+        crate::print_message(
+            &"note: $HYPERCHUNK_TOKEN is not used, because of --no-token: clients need no token",
+        );
+    }
     options.token = match &arguments.token_file {
         Some(path) => Some(Token::read(path)?),
         None if arguments.no_token => None,

@@ -4,10 +4,14 @@ use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
 use clap::{Command, builder::StyledStr};
 
 /// Words that users try, with the command that does it.
-const SYNONYMS: [(&str, &str); 14] = [
+const SYNONYMS: [(&str, &str); 16] = [
     ("convert", "pack` or `hyperchunk arrow export"),
     ("copy", "cp"),
     ("delete", "rm"),
+    (
+        "edit",
+        "attr set`, `cp`, `mv`, `rm`, `mkdir`, `ln`; elements are changed in Python, as with h5py: `hyperchunk.open(FILE, \"r+\")",
+    ),
     ("h5copy", "cp"),
     ("h5dump", "dump"),
     ("h5ls", "ls"),
@@ -15,6 +19,10 @@ const SYNONYMS: [(&str, &str); 14] = [
     ("info", "ls -l"),
     ("list", "ls"),
     ("repack", "pack"),
+    (
+        "set",
+        "attr set` for an attribute; elements are changed in Python, as with h5py: `hyperchunk.open(FILE, \"r+\")",
+    ),
     ("show", "ls -l"),
     ("sql", "store query"),
     ("stat", "ls -l"),

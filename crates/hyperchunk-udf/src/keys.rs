@@ -109,6 +109,10 @@ pub fn create_own_key(name: &str, email: &str) -> Result<SigningKey> {
     let dir = path.parent().unwrap_or(Path::new("/"));
     os::private_folders().create(dir).map_err(|e| Error::io(format_args!("{}", dir.display()), &e))?;
     check_folders(&path)?;
+    if path.exists() {
+        let message = "you have a signing key already, which `hyperchunk key show` prints; to make another one, move it away";
+        return Err(Error::new(ErrorKind::Exists, message).about(path.display().to_string()));
+    }
     let mut seed = [0; 32];
     getrandom::fill(&mut seed)
         .map_err(|e| Error::new(ErrorKind::Io, format!("cannot get random numbers: {e}")))?;

@@ -602,6 +602,16 @@ fn unfinished(error: Error, path: &Path) -> Error {
         ErrorKind::NotHdf5 if path.extension().is_some_and(|extension| extension == "partial") => {
             (path.to_owned(), path.with_extension(""))
         }
+        ErrorKind::NotFound => {
+            let schemes = ["az:/", "gs:/", "http:/", "https:/", "s3:/"];
+            return match path
+                .to_str()
+                .and_then(|name| schemes.iter().find_map(|scheme| Some((scheme, name.strip_prefix(scheme)?))))
+            {
+                Some((scheme, rest)) => error.advise(format_args!("did you mean {scheme}/{rest}?")),
+                None => error,
+            };
+        }
         _ => return error,
     };
     error.advise(format_args!(

@@ -138,7 +138,10 @@ pub(crate) fn rename(arguments: &Move) -> Outcome {
     let new = target(&arguments.new, &arguments.old)?;
     let notes = edit(&arguments.file, &arguments.edit, |file| {
         let before = InputsBefore::find(file);
-        let place = file.place(new.as_bytes(), arguments.parents)?;
+        let place = file.place(new.as_bytes(), arguments.parents).map_err(|error| match error.kind() {
+            ErrorKind::NotFound => error.advise("-p makes missing groups of the new path"),
+            _ => error,
+        })?;
         file.rename(arguments.old.as_bytes(), &place, existing(arguments.overwrite))?;
         Ok(before.notes(file))
     })?;

@@ -33,7 +33,7 @@ pub(crate) struct Commit {
 const COMMIT_HELP: &str = "\
 Commits all finished writers. Active and killed writers are left alone; `hyperchunk store recover` also takes
 the killed ones. If two writers wrote different values to one place, nothing is committed and the error names
-the conflict; with `--on-conflict warn` the data are committed, with the values of the writer named last.
+the conflict; with `--on-conflict warn` the data are committed, with the values that the error calls visible.
 A log that cannot be committed because of its contents is set aside and named; the others are committed.
 
 Example:

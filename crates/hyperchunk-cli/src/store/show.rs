@@ -36,7 +36,8 @@ pub(super) fn no_store(file: &Path) -> String {
     if hyperchunk_store::store_folder(file).is_dir() {
         return format!("{shown}: there is no store: {shown}.d has only second layouts of an ordinary file");
     }
-    format!("{shown}: there is no store: no folder {shown}.d")
+    let got = if file.exists() { "an ordinary HDF5 file" } else { "no file" };
+    format!("{shown}: there is no store: no folder {shown}.d; expected the file of a store, got {got}")
 }
 
 /// Maximum number of writers listed for each state.

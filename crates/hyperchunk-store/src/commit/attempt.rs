@@ -762,5 +762,8 @@ fn is_of_content(site: Site<'_>, error: &Error) -> bool {
 /// Returns the message of a refused commit.
 fn describe(conflict: &Conflict, all: usize) -> String {
     let more = if all > 1 { format!(", and {} more conflicts", all - 1) } else { String::new() };
-    format!("cannot commit: writers do not agree: {conflict}{more}; nothing was committed")
+    format!(
+        "cannot commit: writers do not agree: {conflict}{more}; nothing was committed; to commit the visible values, pass \
+         on_conflict=\"warn\" (`hyperchunk store commit --on-conflict warn`)"
+    )
 }

@@ -45,7 +45,8 @@ pub(super) struct FlightSource {
 pub(super) fn open(url: &str, options: &RemoteOptions) -> Result<Arc<dyn Source>> {
     let location = Location::parse(url)?;
     if location.file.is_empty() {
-        let message = format!("the URL names no file: {}/FILE", location.server.url());
+        let message =
+            format!("cannot open the server itself: expected {0}/FILE, got {0}", location.server.url());
         return Err(Error::invalid(message).file(url));
     }
     open_location(location, options)

@@ -78,7 +78,11 @@ impl Drop for SocketFile {
 }
 
 fn cannot(at: &str, error: &io::Error) -> Error {
-    Error::new(ErrorKind::Io, format!("cannot listen at {at}: {error}"))
+    let advice = match error.kind() {
+        io::ErrorKind::AddrInUse => "; choose another port with --listen, or port 0 for a free one",
+        _ => "",
+    };
+    Error::new(ErrorKind::Io, format!("cannot listen at {at}: {error}{advice}"))
 }
 
 impl Listener {

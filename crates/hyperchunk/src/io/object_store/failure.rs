@@ -94,7 +94,7 @@ pub(super) fn body_failure(error: &object_store::Error) -> Failure {
 pub(super) fn request_failure(error: &object_store::Error, seen: &ResponseHead, opened: bool) -> Failure {
     let io = |message: String| Failure::Final(Error::new(ErrorKind::Io, message));
     let Some(status) = seen.status else {
-        return if seen.sent { transport_failure(error) } else { credentials_failure(error) };
+        return if seen.sent { transport_failure(error, seen) } else { credentials_failure(error) };
     };
     let said = said(error);
     let told = said.as_ref().map(|said| format!(": {said}")).unwrap_or_default();
@@ -118,6 +118,10 @@ pub(super) fn request_failure(error: &object_store::Error, seen: &ResponseHead, 
             let region = seen.region.as_ref().map(|region| format!(" ({region})")).unwrap_or_default();
             io(format!("the bucket is in another region: set `region`{region}{told}"))
         }
+        401 | 403 if !seen.is_signed => io(format!(
+            "the store refused (status {status}){told}: the request had no credentials, and the object is not public, or \
+             does not exist; give credentials, as options or in the environment, and leave `anonymous` out"
+        )),
         401 | 403 => io(format!(
             "the store refused (status {status}){told}: for a public object set `anonymous` to true; for others check the \
              credentials and `region`; some stores also answer like this if the object does not exist"
@@ -175,7 +179,7 @@ pub(super) fn write_failure(error: &object_store::Error, seen: &ResponseHead) ->
 }
 
 /// Classifies a request that got no response.
-fn transport_failure(error: &object_store::Error) -> Failure {
+fn transport_failure(error: &object_store::Error, seen: &ResponseHead) -> Failure {
     let cause = innermost(error);
     if let Some(refused) = refused(error) {
         return Failure::Final(Error::invalid(refused.to_string()));
@@ -194,7 +198,10 @@ fn transport_failure(error: &object_store::Error) -> Failure {
     match kind(error) {
         // Few retries, since a wrong host name or port stays wrong.
         Some(HttpErrorKind::Connect) => Failure::Passing {
-            reason: format!("no connection to the server: {cause}"),
+            reason: match &seen.server {
+                Some(server) => format!("no connection to the server {server}: {cause}"),
+                None => format!("no connection to the server: {cause}"),
+            },
             wait: None,
             at_most: 4,
         },

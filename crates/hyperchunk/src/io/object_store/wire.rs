@@ -44,6 +44,10 @@ pub(super) struct Tally {
 pub(super) struct ResponseHead {
     /// True if the request was sent. A failure before that is a failure to get credentials.
     pub(super) sent: bool,
+    /// Host and port of the server.
+    pub(super) server: Option<String>,
+    /// True if the request had credentials or a token.
+    pub(super) is_signed: bool,
     pub(super) status: Option<u16>,
     pub(super) retry_after: Option<Duration>,
     pub(super) etag: Option<String>,
@@ -62,6 +66,22 @@ pub(super) struct ResponseHead {
     pub(super) region: Option<String>,
     /// The time until the response's head arrived.
     pub(super) latency: Duration,
+}
+
+impl ResponseHead {
+    /// Returns the head of a response that has not arrived.
+    fn awaited(request: &HttpRequest) -> Self {
+        let uri = request.uri();
+        let authority = uri.authority().map(|authority| authority.as_str());
+        // Without a user's name and password.
+        let server = authority.map(|text| text.rsplit('@').next().unwrap_or_default().to_owned());
+        let query = uri.query().unwrap_or_default();
+        let is_signed = request.headers().contains_key("authorization")
+            || query.split('&').any(|pair| {
+                ["X-Amz-Signature=", "X-Goog-Signature=", "sig="].iter().any(|name| pair.starts_with(name))
+            });
+        Self { sent: true, server, is_signed, ..Self::default() }
+    }
 }
 
 impl Exchange {
@@ -205,16 +225,16 @@ impl ObjectRequests {
 
     async fn execute(self, client: &HttpClient, request: HttpRequest) -> Result<HttpResponse, HttpError> {
         let note = |seen: ResponseHead| *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = seen;
-        note(ResponseHead { sent: true, ..ResponseHead::default() });
+        let awaited = ResponseHead::awaited(&request);
+        note(awaited.clone());
         self.tally.counters.requests.fetch_add(1, Ordering::Relaxed);
         let response = client.execute(request).await?;
         let text = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
         note(ResponseHead {
-            sent: true,
             status: Some(response.status().as_u16()),
             retry_after: text("retry-after").and_then(|after| retry_after(after.trim(), text("date"))),
             region: text("x-amz-bucket-region").map(str::to_owned),
-            ..ResponseHead::default()
+            ..awaited
         });
         Ok(response)
     }
@@ -243,7 +263,8 @@ impl HttpService for Wire {
             let Some(exchange) = request.extensions().get::<Exchange>().cloned() else {
                 return self.0.execute(request).await;
             };
-            exchange.note(|seen| *seen = ResponseHead { sent: true, ..ResponseHead::default() });
+            let awaited = ResponseHead::awaited(&request);
+            exchange.note(|seen| *seen = awaited);
             exchange.tally.counters.requests.fetch_add(1, Ordering::Relaxed);
             let started = Instant::now();
             let mut response = self.0.execute(request).await?;
