@@ -81,22 +81,22 @@ class Dataset(HLObject):
         self._dims: tuple[int, ...] | None = None
         self._plan: Plan | None = None
         self._mapped: _core.MappedDataset | None = None
-        self._state = opened.state
+        self._state = opened.refresh_count
 
     @property
     def _data(self) -> AnyDataset:
         """The `_core` object, parsed on first use."""
         opened = self._opened
         opened.need()
-        if self._core_data is None or self._state != opened.state:
+        if self._core_data is None or self._state != opened.refresh_count:
             core_data = self._object.dataset()
             self._plan = self._mapped = None
-            self._core_data, self._dims, self._state = core_data, core_data.shape, opened.state
+            self._core_data, self._dims, self._state = core_data, core_data.shape, opened.refresh_count
         return self._core_data
 
     def _is_outdated(self) -> bool:
         """True if the whole file was refreshed since; as in h5py, refreshing another dataset does not count."""
-        return self._state != self._opened.state
+        return self._state != self._opened.refresh_count
 
     @property
     def _readable(self) -> _core.Dataset:
@@ -110,7 +110,7 @@ class Dataset(HLObject):
     def shape(self) -> tuple[int, ...] | None:
         """Extent; None for a null dataspace."""
         opened = self._opened
-        if self._core_data is None or not opened.is_open or self._state != opened.state:
+        if self._core_data is None or not opened.is_open or self._state != opened.refresh_count:
             return self._data.shape
         return self._dims
 
@@ -261,7 +261,7 @@ class Dataset(HLObject):
         return self._plan
 
     def __getitem__(self, args: Index) -> Values:
-        plan = self._plan if self._state == self._opened.state else None
+        plan = self._plan if self._state == self._opened.refresh_count else None
         given = args if type(args) is tuple else (args,)
         # The same check as in `_read`, which is not called: a read of one element takes only 4 µs.
         if observing.tracer is None and not is_logged(DEBUG):

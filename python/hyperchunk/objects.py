@@ -1,4 +1,4 @@
-"""Common base of groups, datasets and committed datatypes."""
+"""Open files, the common base of their objects, pickling, region references, and views of mappings."""
 
 from __future__ import annotations
 
@@ -46,21 +46,23 @@ AnyFile = _core.File | _core.Writer
 #: The `_core` object of a group, dataset or committed datatype.
 AnyObject = _core.Object | _core.Node
 
+#: `kind` of a dataset's `_core` object.
+_DATASET = 1
+
 
 class Opened:
     """An open file, shared by all its objects. After unpickling in another process, it opens on first use."""
 
-    __slots__ = ("__weakref__", "_closed", "_core", "recipe", "state", "used", "was_written")
+    __slots__ = ("__weakref__", "_closed", "_core", "recipe", "refresh_count", "used", "was_written")
 
-    #: Classes of groups, datasets and committed datatypes, if they are not the ones for reading.
+    #: Classes of groups, datasets and committed datatypes used instead of the read-only ones; None for those.
     classes: tuple[type[HLObject], ...] | None = None
 
     def __init__(self, core: AnyFile | None, recipe: Recipe) -> None:
         self._core = core
         self._closed = False
         self.recipe = recipe
-        #: Number of refreshes.
-        self.state = 0
+        self.refresh_count = 0
         #: True once an object of the file was used.
         self.used = False
         #: True if a program was writing the file when it was opened, without a lock that keeps readers out.
@@ -110,7 +112,9 @@ class Opened:
         return core
 
     def renew(self) -> None:
-        """Reopens the file in its current state, for objects that are opened from now on."""
+        """Reopens the file in its current state. Existing groups follow; existing datasets keep their state until they
+        are refreshed.
+        """
         self.need()
         if self.driver == "core":
             return  # the bytes of a file in memory never change
@@ -130,7 +134,7 @@ class Opened:
     def refresh(self) -> None:
         """Reopens the file, and refreshes existing objects too."""
         self.renew()
-        self.state += 1
+        self.refresh_count += 1
 
     def of(self, found: AnyObject) -> Opened:
         """Returns the file of an object, which an external link may have opened."""
@@ -139,14 +143,14 @@ class Opened:
         other = found.file
         options = self.recipe.options
         if options.get("index") not in (None, "auto", "beside", "never"):
-            # The index of one file.
+            # An index path names this file's index, so the other file uses its own.
             options = {**options, "index": "auto"}
         return Opened(other, self.recipe._replace(filename=other.path or self.filename, options=options))
 
     def portable(self) -> Recipe:
         """Returns a recipe with which another process can open the file."""
         if self.driver == "core":
-            raise TypeError("a file in memory cannot be pickled")
+            raise TypeError("cannot pickle a file in memory")
         if not self.recipe.folder:
             return self.recipe
         filename = str(Path(self.recipe.folder) / self.filename)
@@ -167,7 +171,7 @@ def share(recipe: Recipe) -> Opened:
 
 
 def encode(name: str | bytes) -> bytes:
-    """Encodes a name for a file."""
+    """Returns a link name, an attribute name or a path as the file stores it."""
     if isinstance(name, bytes):
         return name
     if isinstance(name, str):
@@ -244,7 +248,9 @@ class HLObject:
 
     @property
     def name(self) -> str | None:
-        """Path of the object; if it was reached by a reference, the first path to it, or None if it has none."""
+        """Path, or None if there is none or the file is closed. For an object reached by a reference: the first path
+        found.
+        """
         if not self._opened.is_open:
             return None
         if self._name is None:
@@ -312,7 +318,7 @@ class HLObject:
     def __reduce__(self) -> tuple[object, ...]:
         recipe = self._opened.portable()
         if self.name is None:
-            raise TypeError("objects without a name cannot be pickled")
+            raise TypeError("cannot pickle an object without a name")
         return _reopen, (type(self), recipe, self.name)
 
 
@@ -356,7 +362,7 @@ def resolve_region(opened: Opened, ref: RegionReference) -> tuple[Dataset, Selec
         dataset = Dataset(opened, core.object(int.from_bytes(ref._raw, "little")), None)
         return dataset, as_region(ref._region)
     found, region, _ = core.dereference(ref._kind, ref._raw)
-    if found.kind != 1 or region is None:
+    if found.kind != _DATASET or region is None:
         raise InvalidError("the region reference does not lead to a dataset")
     dataset = Dataset(opened.of(found), found, None)
     return dataset, referred(dataset.shape or (), region)

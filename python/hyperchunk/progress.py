@@ -2,7 +2,7 @@
 
 ===============  ==========================================================================================
 ``True``         a bar on standard error: tqdm's in a notebook that has it, else a line
-a function       is called with the finished part and the total, after each step; an error of it ends the work
+a function       is called with the finished part and the total, after each step; if it raises, the work stops
 a tqdm object    gets the total, and updates; it is not closed
 ===============  ==========================================================================================
 """
@@ -86,7 +86,7 @@ class Progress:
         self._closes = asked is True
 
     def add(self, amount: int) -> None:
-        """Adds to the finished part."""
+        """Adds to the finished part. A zero is reported only at the start."""
         if not amount and self.done:
             return
         with self._lock:

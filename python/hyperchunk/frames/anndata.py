@@ -41,7 +41,7 @@ class FrameSource(Source):
         if len(counts) > 1:
             raise CorruptError(f"expected columns of equal length, got {sorted(counts)} ({attributes.where(group)})")
         self.num_rows = counts.pop()
-        chunked = [column.codes.chunks for column in self.columns]
+        chunked = [column.stored.chunks for column in self.columns]
         self.chunk_rows = max((chunks[0] for chunks in chunked if chunks), default=1)
         unique = Unique()
         names = [unique.name(name, name) for name in order]
@@ -57,7 +57,7 @@ class FrameSource(Source):
 
 
 class _Column:
-    """A column: a dataset, or a group of several."""
+    """A column: a dataset, or a group of several datasets."""
 
     def __init__(self, group: Group, name: str) -> None:
         from hyperchunk.dataset import Dataset
@@ -78,21 +78,21 @@ class _Column:
                     f"cannot read the column {printable(repr(name))} of encoding {printable(repr(self.kind))} "
                     f"({attributes.where(found)})"
                 )
-            self.codes = _dataset(found, part[self.kind])
+            self.stored = _dataset(found, part[self.kind])
             if self.kind == "categorical":
                 self.categories = whole(_dataset(found, "categories"))
                 self.ordered = bool(found.attrs.get("ordered", False))
             else:
                 self.mask = _dataset(found, "mask")
         else:
-            self.codes = found
+            self.stored = found
             self._old_categories(group, found)
-        if not self.codes.shape:
-            raise CorruptError(f"expected a column with rows ({attributes.where(self.codes)})")
-        self.count = self.codes.shape[0]
+        if not self.stored.shape:
+            raise CorruptError(f"expected a column with rows ({attributes.where(self.stored)})")
+        self.count = self.stored.shape[0]
 
     def _old_categories(self, group: Group, found: Dataset) -> None:
-        """Finds the categories of versions before 0.8: a reference to a dataset of `__categories`."""
+        """Reads categories as anndata before 0.8 stored them: by a reference to a dataset in `__categories`."""
         reference = found.attrs.get("categories")
         if reference is None:
             return
@@ -102,7 +102,7 @@ class _Column:
         self.ordered = bool(categories.attrs.get("ordered", False))
 
     def read(self, start: int, stop: int) -> Values:
-        data = np.asarray(self.codes[start:stop])
+        data = np.asarray(self.stored[start:stop])
         if self.categories is not None:
             return Values(data, "category", categories=self.categories, ordered=self.ordered)
         if self.mask is not None:
@@ -153,7 +153,7 @@ def read(found: HLObject) -> object:
 
     kind = attributes.text(found, "encoding-type") or ""
     if isinstance(found, Dataset):
-        return _scalar(found, kind)
+        return _from_dataset(found, kind)
     assert isinstance(found, Group)
     if kind == "dataframe":
         return read_frame(FrameSource(found), None, None)
@@ -167,7 +167,7 @@ def read(found: HLObject) -> object:
     raise UnsupportedError(f"cannot read the encoding {printable(repr(kind))} of AnnData ({attributes.where(found)})")
 
 
-def _scalar(found: Dataset, kind: str) -> object:
+def _from_dataset(found: Dataset, kind: str) -> object:
     if kind == "null":
         return None
     if kind in ("string", "numeric-scalar") or found.shape == ():
@@ -200,7 +200,7 @@ def _records(stored: Array) -> Array:
 
 
 def _array(values: Values) -> PandasArray | Values:
-    """Returns a column as an array of pandas, or of texts and None if there is no pandas."""
+    """Returns a column as an array of pandas, or unchanged, as Values, if pandas is not installed."""
     try:
         from hyperchunk.frames.to_pandas import to_pandas
     except ModuleNotFoundError:

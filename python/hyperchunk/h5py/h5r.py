@@ -36,7 +36,7 @@ def dereference(ref: Reference, loc: Location) -> GroupID | DatasetID | TypeID |
 
 
 def get_region(ref: RegionReference, loc: Location) -> SpaceID | None:
-    """Returns the extent of the dataset to which a reference points, with the selection."""
+    """Returns the dataspace of the dataset to which a reference points, with the selection."""
     if not ref:
         return None
     dataset, selection = resolve_region(loc._hc._opened, ref)

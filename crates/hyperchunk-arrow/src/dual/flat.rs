@@ -23,7 +23,7 @@ impl Slot {
     }
 }
 
-/// A growing buffer, whose position in the file must be a multiple of eight.
+/// A growing buffer. Its first byte must be at a file offset that is a multiple of eight.
 #[derive(Debug, Default, Clone)]
 pub(super) struct FlatBuffer {
     pub(super) bytes: Vec<u8>,
@@ -39,6 +39,7 @@ impl FlatBuffer {
         self.bytes.resize(self.bytes.len().next_multiple_of(alignment), 0);
     }
 
+    /// Overwrites bytes; ignores a range past the end.
     fn put(&mut self, at: usize, bytes: &[u8]) {
         if let Some(place) = self.bytes.get_mut(at..).and_then(|rest| rest.get_mut(..bytes.len())) {
             place.copy_from_slice(bytes);
@@ -60,8 +61,8 @@ impl FlatBuffer {
         let count = slots.iter().map(|slot| usize::from(slot.number()) + 1).max().unwrap_or(0);
         self.align(2);
         let table = (self.bytes.len() + 4 + 2 * count).next_multiple_of(4);
-        let list = table - (4 + 2 * count);
-        let mut places = vec![0_u16; count];
+        let vtable = table - (4 + 2 * count);
+        let mut field_offsets = vec![0_u16; count];
         // After the table's own 4-byte offset to its vtable, the largest fields first.
         let mut next = 4_u16;
         let mut offsets = Vec::new();
@@ -69,8 +70,8 @@ impl FlatBuffer {
         let (offset_slots, number_slots): (Vec<Slot>, Vec<Slot>) =
             slots.iter().partition(|slot| matches!(slot, Slot::Offset(_)));
         for slot in offset_slots.into_iter().chain(number_slots) {
-            if let Some(place) = places.get_mut(usize::from(slot.number())) {
-                *place = next;
+            if let Some(field_offset) = field_offsets.get_mut(usize::from(slot.number())) {
+                *field_offset = next;
             }
             match slot {
                 Slot::Offset(_) => {
@@ -84,12 +85,12 @@ impl FlatBuffer {
                 }
             }
         }
-        let mut head = Vec::with_capacity(4 + 2 * count);
-        head.extend(u16::try_from(4 + 2 * count).unwrap_or(u16::MAX).to_le_bytes());
-        head.extend(next.to_le_bytes());
-        places.iter().for_each(|place| head.extend(place.to_le_bytes()));
-        self.put(list, &head);
-        let back = i32::try_from(table - list).unwrap_or(i32::MAX);
+        let mut vtable_bytes = Vec::with_capacity(4 + 2 * count);
+        vtable_bytes.extend(u16::try_from(4 + 2 * count).unwrap_or(u16::MAX).to_le_bytes());
+        vtable_bytes.extend(next.to_le_bytes());
+        field_offsets.iter().for_each(|offset| vtable_bytes.extend(offset.to_le_bytes()));
+        self.put(vtable, &vtable_bytes);
+        let back = i32::try_from(table - vtable).unwrap_or(i32::MAX);
         self.put(table, &back.to_le_bytes());
         (table, offsets)
     }
@@ -99,8 +100,9 @@ impl FlatBuffer {
         self.set_offset(0, table)
     }
 
-    /// Writes a vector of `count` structs of eight-byte numbers, encoded in `bytes`.
+    /// Writes a vector of `count` structs of eight-byte numbers, encoded in `bytes`; returns its position.
     pub(super) fn structs(&mut self, count: usize, bytes: &[u8]) -> usize {
+        // The structs after the 4-byte length start at a multiple of eight.
         self.align(4);
         if self.bytes.len() % 8 != 4 {
             self.bytes.extend([0; 4]);
@@ -120,7 +122,7 @@ impl FlatBuffer {
         at
     }
 
-    /// Writes a string.
+    /// Writes a string; returns its position.
     pub(super) fn text(&mut self, text: &str) -> usize {
         self.align(4);
         let at = self.bytes.len();
@@ -130,7 +132,7 @@ impl FlatBuffer {
         at
     }
 
-    /// Writes a vector of pairs of keys and values.
+    /// Writes a vector of pairs of keys and values; returns its position.
     pub(super) fn pairs(&mut self, pairs: &[(String, String)]) -> Result<usize> {
         let vector = self.offset_vector(pairs.len());
         for (number, pair) in pairs.iter().enumerate() {
@@ -140,7 +142,7 @@ impl FlatBuffer {
         Ok(vector)
     }
 
-    /// Writes one pair.
+    /// Writes one pair; returns its position.
     pub(super) fn pair(&mut self, (key, value): &(String, String)) -> Result<usize> {
         let (table, offsets) = self.table(&[Slot::Offset(0), Slot::Offset(1)]);
         for (offset, text) in offsets.into_iter().zip([key, value]) {

@@ -29,12 +29,11 @@ pub(super) struct Roots {
 pub(super) struct ServedFile {
     pub(super) path: PathBuf,
     pub(super) file: LocalFile,
-    /// True if the server was started with this file, or the file that it belongs to, and not with its
-    /// folder.
+    /// True if the server was started with this file or its owner, rather than with a folder.
     pub(super) alone: bool,
 }
 
-/// Returns a version stamp of a file.
+/// Returns a text that changes when the file is changed or replaced.
 pub(super) fn version(file: &LocalFile) -> String {
     let changed = file.version().unwrap_or_default();
     #[cfg(unix)]
@@ -91,7 +90,8 @@ impl Roots {
     pub(super) fn new(paths: &[PathBuf]) -> Result<Self> {
         let (mut files, mut folders) = (BTreeMap::new(), Vec::new());
         for path in paths {
-            let real = std::fs::canonicalize(path).map_err(|error| cannot("serve it", path, &error))?;
+            let real =
+                std::fs::canonicalize(path).map_err(|error| cannot("serve this path", path, &error))?;
             if real.is_dir() {
                 folders.push(real);
                 continue;
@@ -113,11 +113,11 @@ impl Roots {
         if !root.is_beneath(&real) {
             return Err(missing(name));
         }
-        let refused = |error: Error| {
-            Error::new(error.kind(), format!("{name:?} cannot be opened: {}", error.message()))
-        };
+        let refused =
+            |error: Error| Error::new(error.kind(), format!("cannot open {name:?}: {}", error.message()));
         let companion = match root {
-            // The same companion files are trusted as by a local reader of the file.
+            // The same companion files are trusted as by a local reader of the file. The second value is the
+            // number of folders between the owner and the companion.
             Root::File(owner) if *owner != path => {
                 Some((owner, if name.contains('/') { name.split('/').count() - 1 } else { 0 }))
             }
@@ -145,13 +145,13 @@ impl Roots {
             return Some((path.clone(), Root::File(path)));
         }
         // Companions of a file: its sharded store, its index.
-        for (suffix, folder) in [(".d", true), (hyperchunk::index::SUFFIX, false)] {
+        for (suffix, is_folder) in [(".d", true), (hyperchunk::index::SUFFIX, false)] {
             let owner = first.strip_suffix(suffix).and_then(|owner| self.files.get(owner));
-            if let Some(owner) = owner.filter(|_| folder != rest.is_empty()) {
+            if let Some(owner) = owner.filter(|_| is_folder != rest.is_empty()) {
                 let mut path = owner.as_os_str().to_owned();
                 path.push(suffix);
                 let path = PathBuf::from(path);
-                let path = if folder { path.join(rest) } else { path };
+                let path = if is_folder { path.join(rest) } else { path };
                 return Some((path, Root::File(owner)));
             }
         }
@@ -179,11 +179,14 @@ impl Roots {
                 }
             }
             Some((path, Root::File(_))) if self.files.values().any(|file| *file == path) => Ok(path),
-            _ => Err(refused("no folder is served")),
+            _ => Err(refused("expected a name in a served folder, not hidden and not a companion's")),
         }
     }
 
-    /// Passes the names of all served files to `visit`, sorted within each folder, until it returns false.
+    /// Passes the names of served files to `visit`, sorted within each folder, until it returns false.
+    ///
+    /// Omits hidden files and the logs of stores, and does not resolve links. Examines at most `MAX_ENTRIES`
+    /// entries, to a depth of `MAX_DEPTH`.
     pub(super) fn each(&self, visit: &mut dyn FnMut(&str) -> bool) {
         for name in self.files.keys() {
             if !visit(name) {
@@ -264,7 +267,8 @@ fn walk(
         let name = entry.file_name();
         let Some(name) = name.to_str().filter(|name| !name.starts_with('.')) else { continue };
         let name = format!("{prefix}{name}");
-        // Links are served if they stay inside, but linked folders are not searched.
+        // Links are listed unresolved; `open` refuses those that lead outside. Linked folders are not
+        // searched.
         let Ok(kind) = entry.file_type() else { continue };
         if kind.is_dir() {
             // The logs of a store are not listed.

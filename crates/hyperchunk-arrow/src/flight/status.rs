@@ -5,7 +5,7 @@ use tonic::{Code, Status};
 
 /// The header with the kind of error: gRPC has fewer codes.
 const KIND: &str = "hyperchunk-kind";
-/// Maximum length of a message, in bytes: they are sent in headers.
+/// Maximum length of a message, in bytes: messages are sent in headers.
 const MAX_MESSAGE_BYTES: usize = 2000;
 
 const KINDS: [(ErrorKind, &str, Code); 16] = [
@@ -59,7 +59,7 @@ pub(super) fn error(status: &Status) -> Error {
     });
     let message = match status.code() {
         Code::Unauthenticated => format!(
-            "the server refuses: {} (storage_options={{\"token\": …}}, or {})",
+            "cannot authenticate: {}; pass storage_options={{\"token\": …}} (--option token=…), or set {}",
             status.message(),
             super::token::VARIABLE
         ),

@@ -10,7 +10,7 @@ use arrow_schema::{DataType, Schema};
 use hyperchunk::{Error, Result};
 
 impl Predicate {
-    /// Checks that it can be evaluated on batches of a schema.
+    /// Checks that the predicate can be evaluated on batches of a schema.
     ///
     /// # Errors
     /// Invalid if there is no such column, or its values cannot be compared in this way; Unsupported for
@@ -137,6 +137,7 @@ fn compare(column: &ArrayRef, comparison: Comparison, literal: &Literal) -> Resu
             },
             _ => wrong()
         ),
+        // Probe with 0: does the type have an order?
         other if Test::new(other, comparison, &Literal::Whole(0), Nan::Unordered).is_some() => {
             let test = Test::new(other, comparison, literal, Nan::Unordered);
             let Some((test, values)) = test.and_then(|test| Some((test, Values::new(array, test)?))) else {

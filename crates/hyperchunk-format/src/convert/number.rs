@@ -28,13 +28,14 @@ enum Kind {
 /// Rounding mode for results of floating-point type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Rounding {
-    /// To nearest, ties to even; infinity from half a step beyond the largest number on. HDF5's rule for
-    /// integers.
+    /// To nearest, ties to even; infinity if at least half a step above the largest number. HDF5's rule for
+    /// integer sources.
     Even,
     /// Like the processor between native types: ties to even, and infinity for all values beyond the largest
     /// number. NaNs keep as much of their payload as fits.
     Native,
-    /// To nearest, ties away from zero; never infinity. HDF5's rule for floating-point numbers.
+    /// To nearest, ties away from zero; infinity only from the power of two after the largest number on.
+    /// HDF5's rule for floating-point sources.
     Away,
 }
 
@@ -70,7 +71,8 @@ impl Format {
     /// # Errors
     /// Conversion if the datatype is not a number, or its layout is unusable.
     pub(super) fn new(datatype: &Datatype) -> Result<Self> {
-        let refuse = |what: &str| Err(Error::new(ErrorKind::Conversion, what.to_owned()));
+        let refuse =
+            |what: &str| Err(Error::new(ErrorKind::Conversion, format!("cannot convert: expected {what}")));
         let size = usize::try_from(datatype.size).unwrap_or(usize::MAX);
         let (order, offset, precision, kind) = match &datatype.class {
             Class::Integer { order, signed, offset, precision } => {
@@ -84,31 +86,41 @@ impl Format {
                 u16::try_from(size.saturating_mul(8)).unwrap_or(u16::MAX),
                 Kind::Float(*float),
             ),
-            _ => return refuse("not a number"),
+            _ => return refuse("a number"),
         };
         let (offset, precision) = (u32::from(offset), u32::from(precision));
         if precision == 0 || precision > MAX_BITS {
-            return refuse("a number of 0 bits, or of more than 128");
+            return refuse(&format!("a number of 1 to {MAX_BITS} bits, got {precision}"));
         }
         if offset.saturating_add(precision) as usize > size.saturating_mul(8) {
-            return refuse("a number with bits outside its bytes");
+            return refuse(&format!(
+                "the bits of a number within its {size} bytes, got {precision} bits from bit {offset} on"
+            ));
         }
         match kind {
             Kind::Signed | Kind::Unsigned if order == ByteOrder::Vax => {
-                return refuse("an integer in VAX byte order");
+                return refuse("a little- or big-endian integer, got VAX byte order");
             }
-            _ if order == ByteOrder::Vax && size % 2 != 0 => return refuse("a VAX number of an odd size"),
+            _ if order == ByteOrder::Vax && size % 2 != 0 => {
+                return refuse(&format!("a VAX number of an even size, got {size} bytes"));
+            }
             Kind::Float(float) => {
                 let end = |at: u16, bits: u16| u32::from(at).saturating_add(u32::from(bits));
                 let last = end(float.exponent_at, float.exponent_bits)
-                    .max(end(float.mantissa_at, float.mantissa_bits));
-                if last.max(end(float.sign, 1)) > precision {
-                    return refuse("a floating-point number with bits outside its bytes");
+                    .max(end(float.mantissa_at, float.mantissa_bits))
+                    .max(end(float.sign, 1));
+                if last > precision {
+                    return refuse(&format!(
+                        "the fields of a floating-point number within {precision} bits, got {last} bits"
+                    ));
                 }
+                // Exponents plus a bias fit into an i64; at least 8 of the 128 bits of a fraction are left
+                // for rounding.
                 if !(1..=62).contains(&float.exponent_bits) || !(1..=120).contains(&float.mantissa_bits) {
-                    return refuse(
-                        "a floating-point number without exponent or mantissa, or with too large ones",
-                    );
+                    return refuse(&format!(
+                        "1 to 62 exponent bits and 1 to 120 mantissa bits, got {} and {}",
+                        float.exponent_bits, float.mantissa_bits
+                    ));
                 }
             }
             _ => {}
@@ -116,8 +128,9 @@ impl Format {
         Ok(Self { size, order, offset, precision, kind })
     }
 
-    /// True if the formats differ only in byte order, one little- and one big-endian, and possibly in sign.
-    pub(super) fn differs_in_byte_order(&self, other: &Self) -> bool {
+    /// Returns whether the formats differ only in byte order, one little- and one big-endian, and possibly in
+    /// sign.
+    pub(super) fn differs_only_in_byte_order(&self, other: &Self) -> bool {
         let unordered = |format: &Self| match format.kind {
             Kind::Float(float) => Some(Float { order: ByteOrder::Little, ..float }),
             Kind::Signed | Kind::Unsigned => None,
@@ -264,12 +277,13 @@ fn ones(count: u32) -> u128 {
     u128::MAX.checked_shr(MAX_BITS.saturating_sub(count)).unwrap_or(0)
 }
 
-/// Shifts that give 0 when all bits are shifted out.
+/// Shifts left; returns 0 if all bits are shifted out.
 #[inline]
 fn left(value: u128, by: u32) -> u128 {
     value.checked_shl(by).unwrap_or(0)
 }
 
+/// Shifts right; returns 0 if all bits are shifted out.
 #[inline]
 fn right(value: u128, by: u32) -> u128 {
     value.checked_shr(by).unwrap_or(0)
@@ -302,8 +316,8 @@ fn decode_float(float: &Float, bits: u128) -> Value {
     if mantissa == 0 {
         return Value::Zero { negative };
     }
-    // The first set bit becomes the integer bit. A stored first bit has the weight 2^exponent. For denormal
-    // numbers with an implied first bit, the next bit has the same weight as with an exponent of 1.
+    // The first set bit becomes the integer bit. Exponent field 0 has the weights of field 1: the first
+    // mantissa bit has 2^(1−bias) if the integer bit is stored, half of that if the integer bit is implied.
     let zeros = mantissa.leading_zeros();
     let exponent = exponent.saturating_sub(zeros.into()).saturating_add((!implied && raw == 0).into());
     Value::Finite { negative, exponent, fraction: left(mantissa, zeros.saturating_add(1)) }
@@ -346,8 +360,8 @@ fn encode_float(float: &Float, value: Value, rounding: Rounding) -> u128 {
     let first = if implied { 0 } else { left(1, mantissa_bits.saturating_sub(1)) };
     // Number of fraction bits.
     let after = if implied { mantissa_bits } else { mantissa_bits.saturating_sub(1) };
-    let end = i64::try_from(ones(exponent_bits)).unwrap_or(i64::MAX);
-    let infinity = |negative: bool| build(negative, end, first);
+    let special_exponent = i64::try_from(ones(exponent_bits)).unwrap_or(i64::MAX);
+    let infinity = |negative: bool| build(negative, special_exponent, first);
     let (negative, exponent, fraction) = match value {
         Value::Integer { magnitude: 0, .. } => return 0,
         Value::Integer { negative, magnitude } => {
@@ -358,16 +372,16 @@ fn encode_float(float: &Float, value: Value, rounding: Rounding) -> u128 {
         Value::Zero { negative } => return build(negative, 0, 0),
         Value::Infinity { negative } => return infinity(negative),
         Value::Nan { negative, .. } if rounding != Rounding::Native => {
-            return build(negative, end, ones(mantissa_bits));
+            return build(negative, special_exponent, ones(mantissa_bits));
         }
         Value::Nan { negative, payload } => {
             let quiet = right(payload | 1 << 127, MAX_BITS.saturating_sub(after));
-            return build(negative, end, first | quiet);
+            return build(negative, special_exponent, first | quiet);
         }
         Value::Finite { negative, exponent, fraction } => (negative, exponent, fraction),
     };
     let raw = exponent.saturating_add(bias(float));
-    if raw >= end {
+    if raw >= special_exponent {
         return infinity(negative);
     }
     // Denormal numbers: the mantissa is shifted right.
@@ -375,7 +389,7 @@ fn encode_float(float: &Float, value: Value, rounding: Rounding) -> u128 {
     let (kept, dropped) = if shift == 0 {
         (right(fraction, MAX_BITS.saturating_sub(after)), left(fraction, after))
     } else {
-        // Includes the integer bit. A lost bit still counts for rounding.
+        // Includes the integer bit. The bit shifted out stays as a sticky bit, for rounding.
         let whole = right(fraction, 1) | 1 << 127 | (fraction & 1);
         let bits = after.saturating_add(1).checked_sub(shift);
         let kept = bits.map_or(0, |bits| right(whole, MAX_BITS.saturating_sub(bits)));
@@ -388,12 +402,12 @@ fn encode_float(float: &Float, value: Value, rounding: Rounding) -> u128 {
         Rounding::Away => dropped >= half,
         Rounding::Even | Rounding::Native => dropped > half || (dropped == half && kept & 1 == 1),
     };
-    let largest = shift == 0 && raw == end.saturating_sub(1) && kept == ones(after);
+    let largest = shift == 0 && raw == special_exponent.saturating_sub(1) && kept == ones(after);
     if largest && dropped != 0 {
         match rounding {
             Rounding::Native => return infinity(negative),
             Rounding::Even if up => return infinity(negative),
-            _ => return build(negative, end.saturating_sub(1), first | kept),
+            _ => return build(negative, special_exponent.saturating_sub(1), first | kept),
         }
     }
     let kept = kept.wrapping_add(u128::from(up));

@@ -212,7 +212,7 @@ fn number(from: &Datatype, to: &Datatype) -> Result<Step> {
     let (from_format, to_format) = (Format::new(from)?, Format::new(to)?);
     // Between integers of the same size and opposite byte order, libhdf5 only reverses the bytes, regardless
     // of their signs.
-    if from_format.differs_in_byte_order(&to_format) {
+    if from_format.differs_only_in_byte_order(&to_format) {
         return Ok(if from.size == 1 { Step::Copy(1) } else { Step::Reverse(element_size(from)?) });
     }
     // Conversions that libhdf5 leaves to the compiler: little-endian here, as nearly everywhere.
@@ -257,7 +257,7 @@ fn is_ieee(datatype: &Datatype, order: ByteOrder) -> bool {
 /// Plans the conversion between two bit fields.
 fn bits(from: &Datatype, to: &Datatype) -> Result<Step> {
     let (format, to_format) = (Format::new(from)?, Format::new(to)?);
-    if format.differs_in_byte_order(&to_format) {
+    if format.differs_only_in_byte_order(&to_format) {
         return Ok(if from.size == 1 { Step::Copy(1) } else { Step::Reverse(element_size(from)?) });
     }
     Ok(Step::Bits(format, to_format))

@@ -108,7 +108,8 @@ where
     N: Copy + Display,
     T: TryFrom<N>,
 {
-    T::try_from(number).map_err(|_| Error::limit(format!("{number} {what}, more than HDF5 can store")))
+    T::try_from(number)
+        .map_err(|_| Error::limit(format!("cannot encode {number} {what}: more than HDF5 can store")))
 }
 
 #[cfg(test)]
@@ -128,6 +129,6 @@ mod tests {
         assert_eq!(bytes.len(), expected.len() + 8);
         assert_eq!(fit::<u16, usize>(65_535, "bytes").unwrap(), u16::MAX);
         let error = fit::<u16, usize>(65_536, "bytes of a name").unwrap_err();
-        assert_eq!(error.message(), "65536 bytes of a name, more than HDF5 can store");
+        assert_eq!(error.message(), "cannot encode 65536 bytes of a name: more than HDF5 can store");
     }
 }

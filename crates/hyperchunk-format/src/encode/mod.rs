@@ -1,5 +1,5 @@
-//! Encoders: values → bytes, one file a structure, named as in the specification and in [`crate::parse`], to
-//! be read side by side.
+//! Encoders: values → bytes, one file for each structure, named as in the specification and in
+//! [`crate::parse`], to be read side by side.
 //!
 //! Written files have addresses and lengths of 8 bytes, little-endian, and base address 0. The size of an
 //! encoded structure never depends on the addresses in it: encode with any address to learn the size, reserve

@@ -1,11 +1,12 @@
 //! Fragments: rows of a store in Arrow IPC files.
 //!
 //! A writer with [`Segments::Arrow`](super::Segments) has a file next to its log for each *table*,
-//! the datasets of one group with the same number of rows. Whole rows go there, column by column;
-//! everything else goes to the log, including records of the rows' locations. A piece in a fragment
-//! belongs to its writer's log, with a bit ([`fragment_offset`](crate::format::fragment_offset)) set in
-//! its offset: only code that opens files has to distinguish them. The fragment's name follows from the
-//! dataset's definition and the writer.
+//! the datasets of one group with the same maximum number of rows. Whole rows go there, column by
+//! column; everything else goes to the log, including records of the rows' locations. A piece in a
+//! fragment belongs to its writer's log, with a bit
+//! ([`fragment_offset`](crate::format::fragment_offset)) set in its offset: only code that opens files
+//! has to tell pieces in fragments from pieces in the log. The fragment's name follows from the dataset's
+//! definition and the writer.
 
 mod flatbuffer;
 mod ipc;
@@ -44,6 +45,7 @@ fn escaped(group: &[u8]) -> String {
         match byte {
             b'/' => name.push('+'),
             b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'_' | b'-' => name.push(char::from(*byte)),
+            // No leading dot: the folder would be hidden.
             b'.' if !name.is_empty() => name.push('.'),
             other => name.push_str(&format!("%{other:02X}")),
         }

@@ -51,7 +51,6 @@ impl Datatype {
                 for (n, (name, value)) in names.names().iter().enumerate() {
                     out.push(if n == 0 { '{' } else { ',' });
                     write_name(name, out);
-                    // Writing to a string does not fail.
                     let _ = write!(out, "={value}");
                 }
                 write!(out, "}}")
@@ -254,11 +253,14 @@ impl Parser<'_> {
                 c => name.push(c),
             }
         }
-        fail!(Syntax, "a member's name has no closing quote")
+        fail!(
+            Syntax,
+            r#"cannot read a quoted name: expected a closing quote, and only the escapes \" and \\"#
+        )
     }
 }
 
-/// Returns the names of members in functions: HDF5-UDF's, and the original names if they are identifiers.
+/// Returns the identifiers of each member in functions: HDF5-UDF's, then the original name if it is usable.
 ///
 /// HDF5-UDF cuts a name at the first bracket, replaces `-`, blanks and `.` by underscores, drops underscores
 /// at the end, and converts to lower case. If the result is not an identifier it is changed to one, and a

@@ -9,7 +9,7 @@ use hyperchunk_format::encode::{group, object_header::Message};
 use hyperchunk_format::parse::message::group_info::GroupInfo;
 
 /// Returns the messages of a group. Links that do not fit into its header are stored outside of it, which is
-/// an error if the header is sealed.
+/// an error if the header is sealed (its checksum is prescribed: `embedded_format`).
 pub(super) fn group_messages(
     node: &Node,
     group: &GroupNode,
@@ -33,18 +33,20 @@ pub(super) fn group_messages(
     let next = u64::try_from(group.next).ok().filter(|_| node.track_order);
     let mut info = LinkInfo { next_order: next, indexed: node.track_order, ..LinkInfo::default() };
     if dense {
-        let dense = beside.add_blocks(|allocate| {
-            let mut dense = group::dense_links(&links, node.track_order, allocate)?;
-            let blocks = std::mem::take(&mut dense.blocks);
-            Ok((dense, blocks))
+        let dense_links = beside.add_blocks(|allocate| {
+            let mut dense_links = group::dense_links(&links, node.track_order, allocate)?;
+            let blocks = std::mem::take(&mut dense_links.blocks);
+            Ok((dense_links, blocks))
         })?;
-        (info.heap, info.by_name, info.by_order) = (Some(dense.heap), Some(dense.by_name), dense.by_order);
+        (info.heap, info.by_name) = (Some(dense_links.heap), Some(dense_links.by_name));
+        info.by_order = dense_links.by_order;
     }
     let mut messages = vec![
         plain(message::LINK_INFO, message::link_info::encode(&info)?),
         constant(
             message::GROUP_INFO,
             message::group_info::encode(&GroupInfo {
+                // libhdf5 then keeps up to 65,535 links in a sealed header.
                 phase_change: sealed.then_some((u16::MAX, 0)),
                 estimate: None,
             })?,

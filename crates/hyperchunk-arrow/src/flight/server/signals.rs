@@ -68,7 +68,7 @@ fn is_received() -> bool {
 
 #[cfg(unix)]
 fn handler() -> libc::sigaction {
-    // SAFETY: all its fields are numbers and pointers, for which zeros mean nothing set.
+    // SAFETY: sigaction has only numbers and nullable pointers, so all zeros is valid.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     action.sa_sigaction = on_signal as extern "C" fn(libc::c_int) as usize;
     action.sa_flags = libc::SA_RESTART;

@@ -26,11 +26,13 @@ fn encoded(datatype: &Datatype, oldest: LibVersion) -> Result<Vec<u8>> {
     let version = version(datatype, limits.datatype_depth)?;
     let needed = match version {
         5 => Some(("complex numbers", LibVersion::V200)),
+        // `LibVersion` has no level for 1.12 and 1.14.
         4 => Some(("the references of HDF5 1.12 (`H5T_STD_REF`)", LibVersion::V200)),
         _ => None,
     };
     if let Some((what, needed)) = needed.filter(|(_, needed)| oldest < *needed) {
-        return Err(Error::unsupported(format!("{what} need `LibVersion::{needed:?}`, got {oldest:?}")));
+        let message = format!("cannot encode {what}: expected `LibVersion::{needed:?}`, got {oldest:?}");
+        return Err(Error::unsupported(message));
     }
     let floor = if oldest == LibVersion::V18 { 1 } else { PACKED };
     let mut encoder = Encoder { bytes: Bytes::new(), composite: version.max(floor) };
@@ -54,7 +56,6 @@ fn check(datatype: &Datatype, bytes: &[u8], limits: &Limits) -> Result<()> {
 fn version(datatype: &Datatype, depth: u32) -> Result<u8> {
     let depth = depth
         .checked_sub(1)
-        .filter(|_| depth > 0)
         .ok_or_else(|| Error::limit("the datatype nests deeper than the limit `datatype_depth`"));
     let inner = |inner: &Datatype| version(inner, depth.clone()?);
     match &datatype.class {
@@ -113,7 +114,7 @@ impl Encoder {
             Class::Enum { base, members } => self.enumeration(base, members, size)?,
             Class::Vlen { base } => {
                 expect_size(size, 16)?;
-                self.prefix(self.holding(base)?, 9, 0, size)?;
+                self.prefix(self.sequence_version(base)?, 9, 0, size)?;
                 self.datatype(base)?;
             }
             Class::VlenString { padding, charset } => {
@@ -160,7 +161,9 @@ impl Encoder {
         let tag = tag.as_bytes();
         let length = tag.len().next_multiple_of(8);
         if length > MAX_TAG_BYTES {
-            return Err(Error::limit(format!("a tag of {} bytes, more than {MAX_TAG_BYTES}", tag.len())));
+            let message =
+                format!("cannot encode a tag: expected at most {MAX_TAG_BYTES} bytes, got {}", tag.len());
+            return Err(Error::limit(message));
         }
         self.prefix(1, 5, fit(length, "bytes of a tag")?, size)?;
         self.bytes.raw(tag).zeros(length.saturating_sub(tag.len()));
@@ -170,7 +173,8 @@ impl Encoder {
     /// Appends the name of a member.
     fn name(&mut self, name: &Name) -> Result<()> {
         if name.as_bytes().contains(&0) {
-            return Err(Error::invalid(format!("the name {name:?} contains a NUL")));
+            let message = format!("cannot encode the name {name:?}: expected no NUL, got one");
+            return Err(Error::invalid(message));
         }
         self.bytes.raw(name.as_bytes()).u8(0);
         if self.composite < PACKED {
@@ -200,6 +204,7 @@ impl Encoder {
     }
 
     fn reference(&mut self, kind: ReferenceKind, size: u64) -> Result<()> {
+        /// Version of the reference encoding.
         const ENCODING: u32 = 1;
         let (version, flags, expected) = match kind {
             ReferenceKind::Object1 => (1, 0, Some(8)),
@@ -224,10 +229,10 @@ impl Encoder {
         for member in members {
             if member.value.len() as u64 != base.size {
                 let message = format!(
-                    "the value of enumeration member `{}` has {} bytes, expected {}",
+                    "cannot encode the enumeration member `{}`: expected a value of {} bytes, got {}",
                     member.name,
-                    member.value.len(),
-                    base.size
+                    base.size,
+                    member.value.len()
                 );
                 return Err(Error::invalid(message));
             }
@@ -256,10 +261,10 @@ impl Encoder {
     }
 
     /// Returns the version of a sequence with this base type: the base type's own.
-    fn holding(&self, base: &Datatype) -> Result<u8> {
+    fn sequence_version(&self, base: &Datatype) -> Result<u8> {
         Ok(match &base.class {
             Class::Compound { .. } | Class::Enum { .. } | Class::Array { .. } => self.composite,
-            Class::Vlen { base } => self.holding(base)?,
+            Class::Vlen { base } => self.sequence_version(base)?,
             _ => version(base, Limits::default().datatype_depth)?,
         })
     }
@@ -269,7 +274,7 @@ fn expect_size(size: u64, expected: u64) -> Result<()> {
     if size == expected {
         return Ok(());
     }
-    Err(Error::invalid(format!("element size of {size} bytes, expected {expected}")))
+    Err(Error::invalid(format!("cannot encode an element size: expected {expected} bytes, got {size}")))
 }
 
 fn order_flag(order: ByteOrder) -> Result<u32> {

@@ -5,7 +5,7 @@ use super::super::failure::{ON_ERROR_STACK, Outcome, refuse};
 use super::super::slot::Slot;
 use super::layers::stored;
 use super::{SharedDataset, StoreDataset};
-use crate::symbols::Herr;
+use crate::symbols::{ADDRESS_UNDEFINED, Herr};
 use hyperchunk::codec::Encoder;
 use hyperchunk_store::Hyperslab;
 use std::ffi::{c_int, c_uint, c_void};
@@ -21,8 +21,6 @@ const WRITE_CHUNK: c_int = 7;
 const GET_SEQUENCES_SIZE: c_int = 8;
 const GET_OFFSET: c_int = 9;
 const ITERATE_CHUNKS: c_int = 10;
-/// `HADDR_UNDEF`.
-const NO_ADDRESS: u64 = u64::MAX;
 
 /// `H5VL_optional_args_t`.
 #[repr(C)]
@@ -122,9 +120,9 @@ fn is_allocated(shared: &SharedDataset, offset: &[u64]) -> hyperchunk::Result<bo
 
 impl SharedDataset {
     /// Returns the offset of the chunk that contains an element.
-    fn chunk_around(&self, place: &[u64]) -> Vec<u64> {
+    fn chunk_around(&self, coordinates: &[u64]) -> Vec<u64> {
         let chunk = self.definition.chunk.as_deref().unwrap_or_default();
-        place.iter().zip(chunk).map(|(at, size)| at.saturating_sub(at % (*size).max(1))).collect()
+        coordinates.iter().zip(chunk).map(|(at, size)| at.saturating_sub(at % (*size).max(1))).collect()
     }
 }
 
@@ -182,14 +180,14 @@ impl ChunkInfo {
     unsafe fn store(&self, mask: u32, address: u64, size: u64) {
         // SAFETY: by this function's contract.
         unsafe {
-            if let Some(place) = self.mask.as_mut() {
-                *place = mask;
+            if let Some(destination) = self.mask.as_mut() {
+                *destination = mask;
             }
-            if let Some(place) = self.address.as_mut() {
-                *place = address;
+            if let Some(destination) = self.address.as_mut() {
+                *destination = address;
             }
-            if let Some(place) = self.size.as_mut() {
-                *place = size;
+            if let Some(destination) = self.size.as_mut() {
+                *destination = size;
             }
         }
     }
@@ -229,7 +227,7 @@ pub(in crate::vol) unsafe fn optional(slot: &Slot, dataset: &StoreDataset, args:
     if matches!(operation, GET_CHUNK_SIZE..=WRITE_CHUNK | ITERATE_CHUNKS) && !chunked {
         refuse!("cannot serve {}: not a chunked dataset", call_name(operation))
     }
-    // SAFETY: a place has as many coordinates as the dataset has dimensions.
+    // SAFETY: `offset` points to as many coordinates as the dataset has dimensions.
     let at = |offset: *const u64| unsafe { std::slice::from_raw_parts(offset, rank) }.to_vec();
     match operation {
         GET_CHUNK_SIZE => {
@@ -245,7 +243,7 @@ pub(in crate::vol) unsafe fn optional(slot: &Slot, dataset: &StoreDataset, args:
                 ),
                 false => 0,
             };
-            // SAFETY: the place for a size.
+            // SAFETY: the caller's destination of a size.
             unsafe { *args.size = size };
         }
         GET_CHUNK_COUNT => {
@@ -265,7 +263,7 @@ pub(in crate::vol) unsafe fn optional(slot: &Slot, dataset: &StoreDataset, args:
                 )
             };
             let chunk = chunk_at(shared, offset)?;
-            // SAFETY: places of the caller: an offset has as many coordinates as the dataset has dimensions.
+            // SAFETY: the caller's destinations; that of an offset has room for `rank` coordinates.
             unsafe {
                 if !args.offset.is_null() {
                     std::ptr::copy_nonoverlapping(offset.as_ptr(), args.offset, rank);
@@ -284,9 +282,9 @@ pub(in crate::vol) unsafe fn optional(slot: &Slot, dataset: &StoreDataset, args:
             let told = ChunkInfo { mask: args.mask, address: args.address, size: args.size };
             let chunk = match is_allocated(shared, &offset)? {
                 true => chunk_at(shared, &offset)?,
-                false => StoredChunk { mask: 0, bytes: Vec::new(), address: NO_ADDRESS },
+                false => StoredChunk { mask: 0, bytes: Vec::new(), address: ADDRESS_UNDEFINED },
             };
-            // SAFETY: places of the caller.
+            // SAFETY: the caller's destinations.
             unsafe { told.store(chunk.mask, chunk.address, chunk.bytes.len() as u64) };
         }
         READ_CHUNK => read_chunk(slot, shared, args.cast(), &at)?,
@@ -312,19 +310,19 @@ pub(in crate::vol) unsafe fn optional(slot: &Slot, dataset: &StoreDataset, args:
                 let chunk = chunk_at(shared, offset)?;
                 let size = chunk.bytes.len() as u64;
                 // SAFETY: the caller's function, and an offset of as many coordinates as the dataset has dimensions.
-                let wish =
+                let status =
                     unsafe { (args.visit)(offset.as_ptr(), chunk.mask, chunk.address, size, args.state) };
-                if wish < 0 {
+                if status < 0 {
                     return Err(ON_ERROR_STACK);
                 }
-                if wish > 0 {
-                    return Ok(wish);
+                if status > 0 {
+                    return Ok(status);
                 }
             }
         }
         GET_OFFSET => {
-            // SAFETY: arguments of this operation: a place for an address.
-            unsafe { **args.cast::<*mut u64>() = NO_ADDRESS };
+            // SAFETY: arguments of this operation: the destination of an address.
+            unsafe { **args.cast::<*mut u64>() = ADDRESS_UNDEFINED };
         }
         GET_SEQUENCES_SIZE => refuse!("cannot serve {}: this dataset has no sequences", call_name(operation)),
         other => refuse!("cannot serve {}: not supported for a dataset of a sharded store", call_name(other)),

@@ -67,16 +67,16 @@ fn version_4_has_indexes() {
 
 #[test]
 fn damage() {
-    check(&[], None);
-    check(&[6, 1], None);
-    check(&[2, 0, 1, 0, 0, 0, 0, 0, 5, 0, 0, 0], None);
-    check(&[2, 1, 2, 0, 0, 0, 0, 0, 5, 0, 0, 0, 8, 0, 0, 0], None);
-    check(&[3, 2, 34, 255, 255, 255, 255], None);
-    check(&[3, 2, 2, 5, 0, 0, 0, 0, 0, 0, 0, 8, 0, 0, 0], None);
-    check(&[3, 3, 5, 0, 0, 0, 1, 0, 0, 0], None);
-    check(&[3, 0, 9, 0, 7], None);
-    check(&[4, 2, 4, 2, 1, 3, 8, 1, 5, 0, 0, 0], None);
-    check(&[4, 2, 0, 2, 9, 3, 8, 1, 5, 0, 0, 0], None);
-    check(&[4, 2, 0, 2, 1, 3, 8, 0, 5, 0, 0, 0], None);
-    check(&[4, 2, 0, 2, 1, 3, 8, 3, 0, 5, 0, 0, 0], None);
+    check(&[], None); // no bytes
+    check(&[6, 1], None); // version 6
+    check(&[2, 0, 1, 0, 0, 0, 0, 0, 5, 0, 0, 0], None); // no dimensions
+    check(&[2, 1, 2, 0, 0, 0, 0, 0, 5, 0, 0, 0, 8, 0, 0, 0], None); // chunks with only an element size
+    check(&[3, 2, 34, 255, 255, 255, 255], None); // 34 dimensions
+    check(&[3, 2, 2, 5, 0, 0, 0, 0, 0, 0, 0, 8, 0, 0, 0], None); // chunks of 0 elements
+    check(&[3, 3, 5, 0, 0, 0, 1, 0, 0, 0], None); // a virtual layout in version 3
+    check(&[3, 0, 9, 0, 7], None); // 1 byte of compact data instead of 9
+    check(&[4, 2, 4, 2, 1, 3, 8, 1, 5, 0, 0, 0], None); // unknown flag 4
+    check(&[4, 2, 0, 2, 9, 3, 8, 1, 5, 0, 0, 0], None); // dimensions of 9 bytes
+    check(&[4, 2, 0, 2, 1, 3, 8, 0, 5, 0, 0, 0], None); // chunk index of type 0
+    check(&[4, 2, 0, 2, 1, 3, 8, 3, 0, 5, 0, 0, 0], None); // a parameter of the index is 0
 }
