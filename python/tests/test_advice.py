@@ -31,6 +31,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("query run.h5", 2, "try `hyperchunk store query`"),
         ("h5ls run.h5", 2, "try `hyperchunk ls`"),
         ("pack run.h5 new.h5 --filters gzip", 2, "deflate has that compression"),
+        ("mv run.h5 /bands/Red /new/Red", 1, "-p makes missing groups of the new path"),
+        ("set run.h5 /height 3", 2, "try `hyperchunk attr set` for an attribute; elements are changed in Python"),
+        ("key new", 1, "you have a signing key already, which `hyperchunk key show` prints"),
+        ("serve --flight --no-token run.h5:/bands", 1, "expected a file or a folder"),
+        ("store status run.h5", 1, "expected the file of a store, got an ordinary HDF5 file"),
+        ("store status none.h5", 1, "expected the file of a store, got no file"),
         ("ls none.h5", 1, "cannot open the file: No such file or directory (file none.h5)"),
     ],
 )
@@ -92,3 +98,19 @@ def test_errors_of_the_system_keep_their_number(folder: Path) -> None:
         hyperchunk.open("none.h5")
     assert error.value.errno == 2
     assert "os error" not in str(error.value)
+
+
+def test_open_tells_where_settings_of_stores_go(folder: Path) -> None:
+    with pytest.raises(TypeError, match=r"pass settings of an object store as storage_options=\{'anonymous': …\}"):
+        hyperchunk.open("s3://bucket/a.h5", anonymous=True)  # type: ignore[call-overload]
+    with pytest.raises(FileNotFoundError, match=r"did you mean s3://bucket/a\.h5\?"):
+        hyperchunk.open("s3:/bucket/a.h5")
+    with pytest.raises(hyperchunk.exceptions.UnsupportedError, match="edit a copy and send it back"):
+        hyperchunk.open("s3://bucket/a.h5", "r+")
+
+
+def test_a_refused_connection_names_the_server(folder: Path) -> None:
+    options = {"endpoint": "http://127.0.0.1:9", "key": "a", "secret": "b", "region": "x"}
+    with pytest.raises(OSError, match=r"no connection to the server 127\.0\.0\.1:9: ") as error:
+        hyperchunk.open("s3://bucket/a.h5", storage_options=options, network={"retry_timeout": 0.1})
+    assert "file s3://bucket/a.h5" in str(error.value)

@@ -2,6 +2,7 @@
 
 use crate::Outcome;
 use clap::Args;
+use hyperchunk::{ErrorKind, File, OpenOptions};
 use hyperchunk_arrow::flight::{self, Address, ServerOptions, Token};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -69,6 +70,17 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     options.streams = arguments.streams.max(1);
     options.log =
         arguments.verbose.then(|| Arc::new(|line: &str| crate::print_message(&line)) as flight::Log);
+    for path in arguments.paths.iter().filter(|path| path.is_file()) {
+        if let Err(error) = File::open(path, &OpenOptions::default())
+            && error.kind() == ErrorKind::NotHdf5
+        {
+            crate::print_message(&format!(
+                "note: clients cannot open {}: {}",
+                path.display(),
+                error.message()
+            ));
+        }
+    }
     flight::serve(&arguments.paths, &options, |url| say!("serving at {url}"))?;
     Ok(())
 }

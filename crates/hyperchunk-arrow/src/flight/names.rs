@@ -90,8 +90,8 @@ impl Roots {
     pub(super) fn new(paths: &[PathBuf]) -> Result<Self> {
         let (mut files, mut folders) = (BTreeMap::new(), Vec::new());
         for path in paths {
-            let real =
-                std::fs::canonicalize(path).map_err(|error| cannot("serve this path", path, &error))?;
+            let real = std::fs::canonicalize(path)
+                .map_err(|error| cannot("serve this path: expected a file or a folder", path, &error))?;
             if real.is_dir() {
                 folders.push(real);
                 continue;

@@ -256,7 +256,12 @@ fn parse(value: &Value, left: &mut usize, depth: usize) -> Result<Predicate> {
                 }
                 (operator, [value]) => {
                     let comparison = Comparison::parse(operator)
-                        .ok_or_else(|| bad(format_args!("unknown operator {:?}", shortened(operator))))?;
+                        .ok_or_else(|| {
+                            bad(format_args!(
+                                "unknown operator {:?}; expected ==, !=, <, <=, >, >=, in, is null or is not null",
+                                shortened(operator)
+                            ))
+                        })?;
                     let literal = Literal::parse(value)
                         .ok_or_else(|| bad("a value is a number, string, true or false"))?;
                     Ok(Predicate::Compare(name.clone(), comparison, literal))

@@ -30,5 +30,6 @@ pub use batches::Batches;
 pub use contiguous::map_contiguous;
 pub use filter::FilteredBatches;
 pub use scan::{Scan, ScanPart};
+pub(crate) use table::no_column;
 pub use table::{Storage, Table, TableOptions, joined};
 pub use zones::{ZonedColumn, Zones};

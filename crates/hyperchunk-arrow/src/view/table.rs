@@ -334,7 +334,8 @@ fn check_rows(rows: &Range<u64>, count: u64) -> Result<()> {
     Ok(())
 }
 
-fn no_column(name: &str, fields: &arrow_schema::Fields) -> Error {
+/// Returns the error for a missing column: it lists the first ones.
+pub(crate) fn no_column(name: &str, fields: &arrow_schema::Fields) -> Error {
     const MAX_LISTED_NAMES: usize = 20;
     let mut names: Vec<&str> =
         fields.iter().take(MAX_LISTED_NAMES).map(|field| field.name().as_str()).collect();

@@ -6,6 +6,8 @@ pub(crate) const FRAGMENT_FLAG: u64 = 1 << 62;
 /// distinguish the tables of a writer, so that its pieces have unique offsets; readers know the
 /// table from the dataset.
 const OFFSET_BITS: u32 = 48;
+/// Maximum number of tables of a writer that have fragments.
+pub(crate) const MAX_TABLES: usize = 1 << (62 - OFFSET_BITS);
 
 /// Returns whether an offset is in a fragment.
 pub(crate) fn is_in(offset: u64) -> bool {
@@ -18,7 +20,7 @@ pub(crate) fn inside(offset: u64) -> u64 {
 }
 
 /// Returns the offset in the fragment of a writer's table without [`FRAGMENT_FLAG`], as records store it.
-/// Expects `table` < 2^14 and `offset` < 2^48: larger values wrap.
+/// Expects `table` < [`MAX_TABLES`] and `offset` < 2^48: larger values wrap.
 pub(crate) fn place(table: usize, offset: u64) -> u64 {
     (table as u64) << OFFSET_BITS & (FRAGMENT_FLAG - 1) | inside(offset)
 }

@@ -95,9 +95,9 @@ impl RemoteTable {
     /// NotFound if a column does not exist.
     pub fn select(&self, columns: &[&str]) -> Result<Self> {
         let places = columns.iter().map(|name| {
-            self.schema.index_of(name).map_err(|_| {
-                Error::new(ErrorKind::NotFound, format!("no column of the name `{name}`")).file(&self.shown)
-            })
+            self.schema
+                .index_of(name)
+                .map_err(|_| crate::view::no_column(name, self.schema.fields()).file(&self.shown))
         });
         let places = places.collect::<Result<Vec<_>>>()?;
         let schema = self.schema.project(&places).map_err(|error| protocol_error(&error))?;

@@ -32,10 +32,15 @@ impl LogWriter {
         }
         let field = Field::from_definition(definition)?;
         let new = Table::from_definition(&self.0.path, self.id(), definition)?;
-        let place = state.tables.iter().position(|table| table.name == new.name).unwrap_or_else(|| {
-            state.tables.push(new);
-            state.tables.len() - 1
-        });
+        let place = match state.tables.iter().position(|table| table.name == new.name) {
+            Some(place) => place,
+            // Rows of further tables go to the log.
+            None if state.tables.len() >= fragment_offset::MAX_TABLES => return None,
+            None => {
+                state.tables.push(new);
+                state.tables.len() - 1
+            }
+        };
         state.tables.get_mut(place)?.add(number, field).then_some(place)
     }
 
