@@ -116,9 +116,21 @@ install_requirements() {
     [[ -z ${3:-} ]] || pip install -q --no-deps -r "$3"
 }
 
+# start_build: compiles in the background, while pip waits for the network.
+start_build() {
+    [[ -n $build || " $groups " != *" package "* ]] && return
+    # In a process group of its own, which is ended with this script.
+    set -m
+    .venv/bin/python tools/native.py 9>&- </dev/null &
+    build=$!
+    set +m
+    trap 'kill -- "-$build" 2>/dev/null || true' EXIT
+}
+
 package() {
     requirements build
-    .venv/bin/python tools/native.py
+    wait "$build"
+    trap - EXIT
     stamped package "$(echo "$root" | cat - pyproject.toml hatch_build.py | sha256sum)" install_package
 }
 
@@ -133,9 +145,11 @@ if command -v flock >/dev/null; then
     flock 9
 fi
 venv
+build='' groups=$*
+[[ " $groups " == *" system "* ]] || start_build
 for group in "$@"; do
     case $group in
-        system) system ;;
+        system) system && start_build ;;
         emulators) emulators ;;
         package) package ;;
         s3) .venv/bin/python tools/s3server.py build || say "no S3 server: what needs one is left out" ;;

@@ -545,7 +545,7 @@ fn left_writers(left: &[PendingLog], is: impl Fn(&PendingLog) -> bool) -> Vec<St
 }
 
 /// Returns the logs with content that the newest epoch does not include.
-fn left_by_all(site: Site<'_>) -> hyperchunk::Result<Vec<PendingLog>> {
+fn left_by_all(site: Site<'_>) -> Result<Vec<PendingLog>> {
     hyperchunk_store::commit::waiting(site, Manifest::newest(site)?.as_deref())
 }
 

@@ -100,7 +100,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         built.bytes.len(),
         count(built.objects as u64, "object", "objects"),
         built.datasets,
-        count(built.chunks as u64, "chunk", "chunks")
+        count(built.chunks, "chunk", "chunks")
     );
     Ok(())
 }

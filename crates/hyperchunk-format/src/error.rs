@@ -269,12 +269,10 @@ impl Error {
 /// Removes the number that the standard library adds to texts of system errors, such as ` (os error 2)`, and returns it.
 fn take_os_code(message: &mut String) -> Option<i32> {
     const START: &str = " (os error ";
-    let start = message.find(START)?;
-    let number = message.get(start + START.len()..)?;
-    let (digits, _) = number.split_once(')')?;
+    let (before, number) = message.split_once(START)?;
+    let (digits, after) = number.split_once(')')?;
     let code = digits.parse().ok()?;
-    let end = start + START.len() + digits.len() + 1;
-    message.replace_range(start..end, "");
+    *message = format!("{before}{after}");
     Some(code)
 }
 

@@ -181,8 +181,8 @@ class WritableFile(WritableGroup, File):
         if mode in ("r+", "a"):
             if hasattr(name, "seek") or driver == "core" or python_source(name) is not None or is_url(to_path(name)):
                 raise UnsupportedError(
-                    f"cannot open {name!r} with mode {mode!r}: expected a local file; edit a copy and send it back, write "
-                    "a new file with mode 'w', or use a sharded store"
+                    f"cannot open {name!r} with mode {mode!r}: expected a local file; edit a copy and send it back, "
+                    "write a new file with mode 'w', or use a sharded store"
                 )
         else:
             target = python_target(name, replace=mode == "w")

@@ -95,7 +95,7 @@ fn faults_that_stay() {
     check(
         &[Status(403, "", denied)],
         &[],
-        "open: Io the store refused (status 403): AccessDenied: No.: for a public",
+        "open: Io the store refused (status 403): AccessDenied: No.: the request had no credentials",
     );
     check(
         &[Status(400, "", "<Code>ExpiredToken</Code>")],
