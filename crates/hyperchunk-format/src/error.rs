@@ -85,6 +85,8 @@ struct Inner {
     file: Option<String>,
     needs: Vec<Range<u64>>,
     os_code: Option<i32>,
+    /// Number of a system error in the message.
+    told_code: Option<i32>,
 }
 
 impl Error {
@@ -93,7 +95,7 @@ impl Error {
     #[cold]
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         let mut message = message.into();
-        let os_code = take_os_code(&mut message);
+        let told_code = take_os_code(&mut message);
         Self(Box::new(Inner {
             kind,
             message,
@@ -102,7 +104,8 @@ impl Error {
             object: None,
             file: None,
             needs: Vec::new(),
-            os_code,
+            os_code: None,
+            told_code,
         }))
     }
 
@@ -207,6 +210,12 @@ impl Error {
     #[must_use]
     pub fn os_code(&self) -> Option<i32> {
         self.0.os_code
+    }
+
+    /// Returns the `errno` of the cause, or that of a system error that the message tells.
+    #[must_use]
+    pub fn system_code(&self) -> Option<i32> {
+        self.0.os_code.or(self.0.told_code)
     }
 
     /// Returns the name of the file in which the error occurred.
@@ -320,11 +329,11 @@ mod tests {
     fn numbers_of_system_errors_are_kept_for_programs() {
         let check = |text: &str, message: &str, code: Option<i32>| {
             let error = Error::new(ErrorKind::Io, text);
-            assert_eq!((error.message(), error.os_code()), (message, code), "{text}");
+            assert_eq!((error.message(), error.system_code()), (message, code), "{text}");
         };
         let missing = Error::new(ErrorKind::Io, std::io::Error::from_raw_os_error(2).to_string());
         assert!(!missing.message().is_empty() && !missing.message().contains('('), "{missing}");
-        assert_eq!(missing.os_code(), Some(2));
+        assert_eq!((missing.system_code(), missing.os_code()), (Some(2), None));
         check("cannot open a: Denied (os error 13); do b", "cannot open a: Denied; do b", Some(13));
         for text in ["", "a (os error ", "a (os error 2", "a (os error x)", "(os error 2)"] {
             check(text, text, None);

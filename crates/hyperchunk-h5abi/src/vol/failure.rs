@@ -35,7 +35,7 @@ impl From<hyperchunk::Error> for Failure {
     /// Appends the system's error number, if there is one, in the form by which h5py chooses its exceptions.
     fn from(error: hyperchunk::Error) -> Self {
         let text = error.to_string();
-        match error.os_code() {
+        match error.system_code() {
             Some(number) => {
                 let reason = std::io::Error::from_raw_os_error(number).to_string();
                 let reason = reason.split(" (os error").next().unwrap_or_default();
