@@ -119,21 +119,20 @@ def signature(parameters: str, results: str) -> bytes:
 
 def code(words: str, functions: Mapping[str, int]) -> bytes:
     """Assembles instructions: names, numbers, and names of functions to call."""
-    out = b""
-    rest = words.split()
-    while rest:
-        word = rest.pop(0)
+    out = bytearray()
+    rest = iter(words.split())
+    for word in rest:
         if word == "call":
-            name = rest.pop(0)
+            name = next(rest)
             out += b"\x10" + unsigned(functions[name] if name in functions else int(name))
         elif word in ("i32.const", "i64.const"):
-            out += (b"\x41" if word == "i32.const" else b"\x42") + signed(int(rest.pop(0), 0))
+            out += (b"\x41" if word == "i32.const" else b"\x42") + signed(int(next(rest), 0))
         elif word in MEMORY:
-            out += MEMORY[word] + b"\x00" + unsigned(int(rest.pop(0), 0))
+            out += MEMORY[word] + b"\x00" + unsigned(int(next(rest), 0))
         else:
             opcode, numbers = PLAIN[word]
-            out += opcode + b"".join(unsigned(int(rest.pop(0), 0)) for _ in range(numbers))
-    return out
+            out += opcode + b"".join(unsigned(int(next(rest), 0)) for _ in range(numbers))
+    return bytes(out)
 
 
 def module(
