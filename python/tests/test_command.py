@@ -5,6 +5,7 @@ import json
 import os
 import stat
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,12 @@ def test_statuses_and_streams(words: list[str], status: int, command: Any) -> No
 
 def test_version(command: Any) -> None:
     assert command("--version").stdout == f"hyperchunk {hyperchunk.__version__}\n"
+
+
+def test_as_a_module() -> None:
+    words = [sys.executable, "-m", "hyperchunk", "--version"]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert done.stdout == f"hyperchunk {hyperchunk.__version__}\n"
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
