@@ -6,6 +6,7 @@
 //! the meantime; their data take precedence over the compacted ones.
 
 use super::blocks::{Blocks, Content, Scratch};
+use super::verify;
 use crate::commit;
 use crate::commit::external_links;
 use crate::commit::external_links::{Linking, Links};
@@ -100,6 +101,7 @@ pub fn compact(path: &Path, options: &CompactOptions) -> Result<Option<CompactRe
     if logs.len() <= 1 && most <= 1 && !scattered {
         return Ok(None);
     }
+    verify::check_sources(site.site(), &base, super::pack::thread_count(0))?;
     let statistics = parts().all(|part| part.written.pieces.is_empty() || part.written.statistics.is_some());
     // Rows from Arrow fragments go to one Arrow fragment again.
     let rows = parts().any(|part| part.written.pieces.may_have_offset_bits(FRAGMENT_FLAG));

@@ -5,6 +5,7 @@
 //! Elements are composed and compressed only where pieces overlap or do not fill a chunk.
 
 use super::blocks::{Blocks, Content, Scratch};
+use super::verify;
 use crate::commit::external_links::{LinkedSegment, linked_segments};
 use crate::commit::merged_file::Merge;
 use crate::format::fragment_offset::{inside, is_in};
@@ -124,6 +125,7 @@ pub fn pack<'a>(site: impl Into<Site<'a>>, out: &Path, options: &PackOptions) ->
         oldest = oldest.max(needs);
         all.insert(*id, (stored, made));
     }
+    verify::check_sources(site, &manifest, thread_count(options.threads))?;
     let writer = Writer::create(out, &create_options(options, oldest))?;
     let filled = merge.build(&writer, &|id| all.get(&id).map(|(_, made)| made.clone())).and_then(|made| {
         let mut packed = PackReport { epoch: manifest.number, datasets: made.len(), ..PackReport::default() };
@@ -197,7 +199,7 @@ fn packed_options(stored: &StoredDataset) -> Result<(DatasetOptions, LibVersion)
     Ok((options, oldest))
 }
 
-fn thread_count(threads: usize) -> usize {
+pub(super) fn thread_count(threads: usize) -> usize {
     match threads {
         0 => std::thread::available_parallelism().map_or(1, usize::from),
         threads => threads,

@@ -3,6 +3,7 @@
 use crate::commit::writers;
 use crate::location::site::{LogName, Site};
 use crate::{Log, LogEnd, Manifest, WriterId};
+use hyperchunk::internal::spread;
 use hyperchunk::{ErrorKind, Result};
 use std::collections::HashSet;
 
@@ -38,11 +39,7 @@ pub fn verify<'a>(site: impl Into<Site<'a>>) -> Result<VerifyReport> {
         verified.logs += 1;
         let name = LogName::from((site, writer));
         let committed = newest.as_ref().and_then(|newest| newest.log(&writer)).map_or(0, |log| log.length);
-        let opened = match Log::open(name, None, 0) {
-            Ok(log) if log.ending == LogEnd::Unfinished => Log::salvage(name, 0),
-            opened => opened,
-        };
-        match opened.and_then(|log| log.verify().map(|bytes| (log, bytes))) {
+        match open_whole(name).and_then(|log| log.verify().map(|bytes| (log, bytes))) {
             Ok((log, bytes)) if log.length >= committed => verified.bytes += bytes,
             Ok((log, _)) => verified.damaged.push(format!(
                 "{}: valid up to byte {}, but {committed} bytes are committed",
@@ -55,4 +52,38 @@ pub fn verify<'a>(site: impl Into<Site<'a>>) -> Result<VerifyReport> {
         }
     }
     Ok(verified)
+}
+
+/// Opens a log with everything that can be read of it.
+fn open_whole(name: LogName<'_>) -> Result<Log> {
+    match Log::open(name, None, 0) {
+        Ok(log) if log.ending == LogEnd::Unfinished => Log::salvage(name, 0),
+        opened => opened,
+    }
+}
+
+/// Compares the logs that an epoch has data in with their checksums, before these data get new ones: a copy
+/// of damaged data would be valid.
+///
+/// # Errors
+/// Corrupt for the first damaged log; NotFound, Truncated or Io.
+pub(super) fn check_sources(site: Site<'_>, epoch: &Manifest, threads: usize) -> Result<()> {
+    let parts = epoch.datasets.iter().flat_map(|stored| &stored.parts);
+    let mut used: Vec<u32> = parts.map(|part| part.log).collect();
+    used.sort_unstable();
+    used.dedup();
+    let used = used.into_iter().filter_map(|number| epoch.logs.get(number as usize));
+    spread(
+        threads,
+        used,
+        || (),
+        |(), part| {
+            let name = LogName::from((site, part.writer));
+            let checked = open_whole(name).and_then(|log| log.verify());
+            checked.map(drop).map_err(|error| {
+                let message = format!("{}; `hyperchunk store verify` lists all damage", error.message());
+                error.with_message(message).file(name.path().display())
+            })
+        },
+    )
 }

@@ -139,7 +139,7 @@ impl<'a> Attempt<'a> {
             new.iter().filter(|new| new.header.truncates).flat_map(|new| new.hidden.clone()).collect();
         new.retain(|new| !hidden.contains(&new.writer()));
         left.retain(|waiting| !hidden.contains(&waiting.header.writer));
-        new.sort_by_key(|new| (new.header.priority, new.writer()));
+        new.sort_by_key(|new| (new.header.priority, new.header.started, new.writer()));
         let mut outdated = Vec::new();
         if round != Round::All {
             new.retain(|new| {
@@ -294,9 +294,10 @@ impl<'a> Attempt<'a> {
             let collective = collective.contains(&stored.id);
             let found = overlap::conflicts(&manifest, stored, path, self.site, collective)?;
             manifest.conflicts.extend(found);
-            if self.round == Round::Outdated {
-                manifest.conflicts.extend(self.outdated_conflicts(&manifest, path, stored)?);
-            }
+            manifest.conflicts.extend(match self.round {
+                Round::Outdated => self.outdated_conflicts(&manifest, path, stored)?,
+                Round::All | Round::Current => self.clipped_conflicts(path, stored)?,
+            });
         }
         manifest.conflicts.extend(merge.conflicts().iter().map(|found| Conflict {
             path: found.path.clone(),
@@ -700,7 +701,7 @@ impl<'a> Attempt<'a> {
     }
 
     /// Returns the extent that a writer started from, before its new records.
-    fn first_extent(
+    pub(super) fn first_extent(
         &self,
         new: &NewLog,
         dataset: u32,

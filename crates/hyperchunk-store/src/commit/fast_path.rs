@@ -31,7 +31,7 @@ pub(super) fn reported(site: Site<'_>, options: &CommitOptions) -> Result<Option
         let name = LogName::from((site, header.writer));
         new.push(read_new_log(name, Log::from_report(name, report)?, None)?);
     }
-    new.sort_by_key(|new| (new.header.priority, new.writer()));
+    new.sort_by_key(|new| (new.header.priority, new.header.started, new.writer()));
     new.dedup_by_key(|new| new.writer());
     let seen = FileIdentity::from_path(path);
     let known = seen.is_some() && seen == fresh.identity;

@@ -7,6 +7,7 @@
 
 mod appended_extents;
 mod attempt;
+mod clipped_data;
 mod collective;
 pub mod external_links;
 mod fast_path;

@@ -1,7 +1,7 @@
 //! Precedence of a dataset's pieces, and conflicts between writers of one epoch.
 //!
 //! Parts of a dataset are in order of precedence: by epoch, then by the priority of their writers,
-//! then by the writers' ids. Within a part, later writes cover earlier ones. An extent that shrinks
+//! then by the times when these began, then by their ids. Within a part, later writes cover earlier ones. An extent that shrinks
 //! clips earlier writes of the same writer and of earlier epochs.
 
 use crate::format::manifest::StoredDataset;

@@ -36,7 +36,8 @@ pub struct LogHeader {
     pub priority: i32,
     /// Process id on its machine.
     pub process: u32,
-    /// Start time in nanoseconds since 1970. Informative only: no decision depends on it.
+    /// Start time in nanoseconds since 1970: of two writers of one epoch and priority, the later one
+    /// covers the other.
     pub started: u64,
     /// Scope of the process id: hash of the machine's boot id and the process namespace; 0 if
     /// unknown.

@@ -139,8 +139,10 @@ impl Peers {
     fn is_peer(&self, log: &PendingLog) -> bool {
         let header = &log.header;
         let of_session = self.session.is_unknown() || header.session == self.session;
-        // Data of an ended process do not override data that were committed after it began.
-        let is_older = self.base.as_ref().is_some_and(|base| header.base < base.number);
+        // Data of a stopped process do not override data that were committed after it began. Those of a finished
+        // writer do: the next epoch has them above all earlier ones.
+        let is_older = log.ending != LogEnd::Finished
+            && self.base.as_ref().is_some_and(|base| header.base < base.number);
         header.writer != self.own
             && header.floor >= self.floor
             && of_session
