@@ -7,6 +7,7 @@ from pathlib import Path
 
 import h5py
 import hyperchunk
+import pytest
 
 from vol import helpers
 
@@ -83,3 +84,25 @@ def test_the_last_of_several_sessions_wins(tmp_path: Path) -> None:
         assert "do not agree" in go_on(idle)[2]
         with h5py.File(folder / "a.h5") as file:
             assert (file["x"][0], file.attrs["k"]) == (3, 3)
+
+
+@pytest.mark.parametrize("between", ["nothing", "commit", "another program"])
+def test_a_commit_between_the_writers_of_a_session(tmp_path: Path, between: str) -> None:
+    create = "import h5py; h5py.File('a.h5', 'w').create_dataset('x', (4,), 'i4'); "
+    helpers.run(create, folder=tmp_path, store=True)
+    rank = "import h5py, sys; r = int(sys.argv[1]); f = h5py.File('a.h5', 'a'); f['x'][r] = r + 1; f.close()"
+    for number in range(8):
+        if number in (2, 5):
+            if between == "commit":
+                command("store", "commit", "a.h5", folder=tmp_path)
+            elif between == "another program":
+                helpers.run(
+                    "import h5py, sys; f = h5py.File('a.h5', 'a'); f[sys.argv[1]] = 1; f.close()",
+                    f"note {number}",
+                    folder=tmp_path,
+                    store=True,
+                )
+        helpers.run(rank, number % 4, folder=tmp_path, store=True, writers=4, session="job")
+        if number in (3, 7):
+            with h5py.File(tmp_path / "a.h5") as file:
+                assert file["x"][:].tolist() == [1, 2, 3, 4]

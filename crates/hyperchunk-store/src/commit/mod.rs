@@ -211,7 +211,25 @@ pub fn waiting_of_others<'a>(
 /// # Errors
 /// Io.
 pub fn are_done<'a>(site: impl Into<Site<'a>>, session: Session, writer_count: u32) -> Result<bool> {
-    let (site, needed) = (site.into(), writer_count as usize);
+    have_finished(site.into(), session, writer_count, false)
+}
+
+/// As [`are_done`], and counts those that were committed before the others finished, by a program that
+/// is not of the session: writers committed since the file was truncated, without complete groups of
+/// `writer_count`, which are earlier rounds of the session.
+///
+/// # Errors
+/// Io.
+pub fn are_done_or_committed<'a>(
+    site: impl Into<Site<'a>>,
+    session: Session,
+    writer_count: u32,
+) -> Result<bool> {
+    have_finished(site.into(), session, writer_count, true)
+}
+
+fn have_finished(site: Site<'_>, session: Session, writer_count: u32, committed: bool) -> Result<bool> {
+    let needed = writer_count as usize;
     let mut ours = writers(site)?;
     ours.retain(|writer| writer.may_belong_to(session));
     if ours.len() < needed {
@@ -223,16 +241,29 @@ pub fn are_done<'a>(site: impl Into<Site<'a>>, session: Session, writer_count: u
     ours.rotate_left(first);
     let mut left = ours.len();
     let mut done = 0;
+    let mut floor = manifest.as_ref().map_or(0, |manifest| manifest.floor);
+    let mut epochs: Vec<u64> = Vec::new();
     for writer in ours {
         left -= 1;
-        let (waiting, _) = waiting_among(site, vec![writer], manifest.as_deref())?;
-        let is_done = |log: &PendingLog| log.header.session == session && log.ending == LogEnd::Finished;
-        done += waiting.iter().filter(|log| is_done(log)).count();
-        if done >= needed || done + left < needed {
+        let known = manifest.as_ref().and_then(|manifest| manifest.log(&writer));
+        if let Some(part) = known.filter(|part| part.finished) {
+            if committed && Log::peek((site, writer)).is_ok_and(|(header, ..)| header.session == session) {
+                epochs.push(part.epoch);
+            }
+        } else {
+            let (waiting, _) = waiting_among(site, vec![writer], manifest.as_deref())?;
+            for log in waiting.iter().filter(|log| log.header.session == session) {
+                done += usize::from(log.ending == LogEnd::Finished);
+                floor = floor.max(if log.header.truncates { log.header.floor } else { 0 });
+            }
+        }
+        if done >= needed || done + epochs.len() + left < needed {
             break;
         }
     }
-    Ok(done >= needed)
+    let earlier = epochs.iter().filter(|epoch| **epoch > floor).count();
+    let of_this_round = earlier.checked_rem(needed).unwrap_or(0);
+    Ok(done + of_this_round >= needed && (done > 0 || needed == 0))
 }
 
 /// As [`waiting`]; also returns the writers whose logs have damaged headers.

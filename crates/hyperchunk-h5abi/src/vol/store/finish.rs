@@ -360,7 +360,7 @@ impl Store {
             return Ok(waiting.iter().all(is_done));
         };
         options.session = Some(session);
-        Ok(commit::are_done(&self.path, session, writers)?)
+        Ok(commit::are_done_or_committed(&self.path, session, writers)?)
     }
 }
 
