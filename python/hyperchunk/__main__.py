@@ -1,4 +1,4 @@
-"""The ``hyperchunk`` command, as ``python -m hyperchunk``: for shells whose path lacks the folder of Python's scripts."""
+"""The ``hyperchunk`` command as ``python -m hyperchunk``, for shells that do not find Python's scripts."""
 
 from hyperchunk._command import main
 

@@ -110,7 +110,9 @@ def byte_order(dtype: Dtype) -> str:
 def memory_description(source: Description, dtype: Dtype) -> Description:
     """Returns the datatype of a dtype without fields or subarrays."""
     size, order = dtype.itemsize, byte_order(dtype)
-    if source[0] == "opaque" and size == source[1]:
+    # Bytes of a file must not become pointers to objects; and libhdf5 converts them to no numbers.
+    is_opaque = dtype.kind in "VMm" or (dtype.metadata or {}).get("h5py_opaque")
+    if source[0] == "opaque" and size == source[1] and is_opaque and not dtype.hasobject:
         return source
     match dtype.kind:
         case "i" | "u":

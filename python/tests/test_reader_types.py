@@ -152,3 +152,29 @@ def test_a_type(name: str, libver: str, tmp_path: Path) -> None:
     comparison.run()
     assert comparison.differences == []
     assert comparison.datasets >= 3
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        np.dtype(object), h5py.string_dtype(), h5py.ref_dtype, h5py.regionref_dtype, h5py.vlen_dtype("i2"),
+        np.dtype("f8"), np.dtype("i8"), np.dtype("S8"), np.dtype("c8"), np.dtypes.StringDType(),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("name", ["bytes", "times"])
+def test_opaque_bytes_become_neither_objects_nor_numbers(name: str, dtype: Any, tmp_path: Path) -> None:
+    path = tmp_path / "opaque.h5"
+    times = np.array(["2020-01-01", "2021-05-05"], "M8[s]")
+    with h5py.File(path, "w") as file:
+        file["bytes"] = np.array([b"abcdefgh", b"12345678"], "V8")
+        file["times"] = times.astype(h5py.opaque_dtype(times.dtype))
+        with pytest.raises((OSError, TypeError, RuntimeError)):
+            file[name].astype(dtype)[:]
+    with hyperchunk.open(path) as file:
+        # Their eight bytes would be taken as a pointer.
+        with pytest.raises((OSError, TypeError)):
+            file[name].astype(dtype)[:]
+        with pytest.raises((OSError, TypeError)):
+            file[name].read_direct(np.empty(2, dtype))
+        assert file["times"][:].tolist() == times.tolist()
+        assert file["bytes"][:].tobytes() == b"abcdefgh12345678"
