@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from hyperchunk import _core
+from hyperchunk import _core, selections
 from hyperchunk.dataset import Dataset
 from hyperchunk.datatype import Datatype
 from hyperchunk.dtypes import Description, _has_handle, to_dtype
@@ -185,8 +185,16 @@ class _Copier:
         return node
 
     def values(self, source: Dataset, made: WritableDataset) -> None:
-        """Copies values, piece by piece along the first dimension."""
-        shape = source.shape or ()
+        """Copies elements, piece by piece along the first dimension: as they are stored, or, of datatypes whose
+        elements lie in heaps of their file, as values.
+        """
+        data, shape = source._data, source.shape or ()
+        size = None if _has_handle(data.datatype.description) else data.datatype.size
+        if not shape and size is not None:
+            stored, everything = np.empty(size, "u1"), _core.Selection.all()
+            data.read(everything, None, stored)
+            made._out.write(everything, None, stored)
+            return
         if not shape:
             value = _boxed(source) if source.dtype.kind == "O" else np.asarray(source[()], source.dtype.base)
             made._write_all(self.kept(source, value))
@@ -197,7 +205,13 @@ class _Copier:
             step = max(step // source.chunks[0] * source.chunks[0], source.chunks[0])
         for first in range(0, shape[0], step):
             index = slice(first, min(first + step, shape[0]))
-            made._write((index,), self.kept(source, source[index]))
+            slab = selections.slab(shape, (index, *(slice(None) for _ in shape[1:])))
+            if size is not None and slab is not None:
+                stored = np.empty(size * int(np.prod(slab[1])), "u1")
+                data.read_slab(slab[0], None, stored)
+                made._out.write_slab(slab[0], None, stored)
+            else:
+                made._write((index,), self.kept(source, source[index]))
 
     def kept(self, source: HLObject, values: Array) -> Array:
         """Returns values without references that would dangle."""

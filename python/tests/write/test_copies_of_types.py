@@ -113,3 +113,47 @@ def test_datatypes_that_their_users_bring_keep_their_attributes(source: Path, tm
         if name == "/":
             assert file["copy/types/pair"].attrs["made"].tolist() == [1, 2]
             assert h5py.h5o.get_info(used).addr == h5py.h5o.get_info(file["copy/types/pair"].id).addr
+
+
+def stored(dataset: h5py.Dataset) -> tuple[bytes, h5py.h5t.TypeID]:
+    """Returns the bytes of a dataset without any conversion, and its datatype."""
+    datatype = dataset.id.get_type()
+    out = np.empty(dataset.shape, f"V{datatype.get_size()}")
+    dataset.id.read(h5py.h5s.ALL, h5py.h5s.ALL, out, datatype)
+    return out.tobytes(), datatype
+
+
+@pytest.mark.parametrize("padding", [h5py.h5t.STR_NULLTERM, h5py.h5t.STR_NULLPAD, h5py.h5t.STR_SPACEPAD])
+@pytest.mark.parametrize("shape", [(), (6,), (3, 2)])
+@pytest.mark.parametrize("in_compound", [False, True])
+@pytest.mark.parametrize("compact", [False, True])
+def test_elements_are_copied_as_stored(
+    padding: int, shape: tuple[int, ...], in_compound: bool, compact: bool, tmp_path: Path
+) -> None:
+    """PyTables fills strings that end with a null: their last character is in the place of the null."""
+    path = tmp_path / "a.h5"
+    text = h5py.h5t.C_S1.copy()
+    text.set_size(4)
+    text.set_strpad(padding)
+    datatype = text
+    if in_compound:
+        datatype = h5py.h5t.create(h5py.h5t.COMPOUND, 8)
+        datatype.insert(b"text", 3, text)
+    random = np.random.default_rng(1)
+    count = int(np.prod(shape))
+    raw = random.choice(np.frombuffer(b"ab \0", "u1"), count * datatype.get_size())
+    with h5py.File(path, "w") as file:
+        options = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        if compact:
+            options.set_layout(h5py.h5d.COMPACT)
+        space = h5py.h5s.create_simple(shape) if shape else h5py.h5s.create(h5py.h5s.SCALAR)
+        dataset = h5py.h5d.create(file.id, b"x", datatype, space, options)
+        dataset.write(h5py.h5s.ALL, h5py.h5s.ALL, raw.view(f"V{datatype.get_size()}"), datatype)
+        before = stored(file["x"])
+    with hyperchunk.open(path, "r+") as file:
+        file.copy("x", "copy")
+    with hyperchunk.open(path) as source, hyperchunk.open(tmp_path / "b.h5", "w") as file:
+        source.copy("x", file, "copy")
+    for name in ("a.h5", "b.h5"):
+        with h5py.File(tmp_path / name) as file:
+            assert stored(file["copy"]) == before
