@@ -111,7 +111,7 @@ def memory_description(source: Description, dtype: Dtype) -> Description:
     """Returns the datatype of a dtype without fields or subarrays."""
     size, order = dtype.itemsize, byte_order(dtype)
     # Bytes of a file must not become pointers to objects; and libhdf5 converts them to no numbers.
-    is_opaque = dtype.kind in "VMm" or (dtype.metadata or {}).get("h5py_opaque")
+    is_opaque = dtype.kind in "VMm" or dtypes.check_opaque_dtype(dtype)
     if source[0] == "opaque" and size == source[1] and is_opaque and not dtype.hasobject:
         return source
     match dtype.kind:
@@ -124,7 +124,12 @@ def memory_description(source: Description, dtype: Dtype) -> Description:
         case "f":
             return float_description(size, order)
         case "c":
-            return ("complex", size, float_description(size // 2, order))
+            half = float_description(size // 2, order)
+            # Complex numbers of HDF5 1.x: real and imaginary part.
+            if source[0] == "compound" and dtypes.to_dtype(source).kind == "c":
+                members = source[2]
+                return ("compound", size, ((members[0][0], 0, half), (members[1][0], size // 2, half)))
+            return ("complex", size, half)
         case "S":
             return ("string", size, "null-padded", source[3] if source[0] == "string" else "ascii")
         case "V":

@@ -178,3 +178,30 @@ def test_opaque_bytes_become_neither_objects_nor_numbers(name: str, dtype: Any, 
             file[name].read_direct(np.empty(2, dtype))
         assert file["times"][:].tolist() == times.tolist()
         assert file["bytes"][:].tobytes() == b"abcdefgh12345678"
+
+
+COMPLEX = ["c8", "c16", ">c8", ">c16", "clongdouble"]
+
+
+@pytest.mark.parametrize("stored", COMPLEX)
+@pytest.mark.parametrize("wanted", COMPLEX)
+def test_complex_numbers_in_another_precision_and_order(stored: str, wanted: str, tmp_path: Path) -> None:
+    path = tmp_path / "complex.h5"
+    values = np.array([1 + 2j, 3.5, -1e30j, np.nan])
+    members = [("a", wanted), ("b", "f4")]
+    with h5py.File(path, "w") as file:
+        file["z"] = values.astype(stored)
+        file["m"] = np.array([(1 + 2j, 3)], [("a", stored), ("b", "f8")])
+        file["pair"] = np.array([(1.0, 2.0)], [("x", "f8"), ("y", "f8")])
+        expected, pairs = file["z"].astype(wanted)[:], file["m"].astype(members)[:]
+    with hyperchunk.open(path) as file:
+        found = file["z"].astype(wanted)[:]
+        assert found.dtype == expected.dtype
+        np.testing.assert_array_equal(found, expected)
+        out = np.zeros(4, wanted)
+        file["z"].read_direct(out)
+        np.testing.assert_array_equal(out, expected)
+        np.testing.assert_array_equal(file["m"].astype(members)[:], pairs)
+        # h5py gives zeros.
+        with pytest.raises(OSError, match="no conversion from a compound to a complex number"):
+            file["pair"].astype(wanted)[:]

@@ -248,7 +248,7 @@ def part(target: Description, dtype: Dtype) -> Part:
         return _enum(target, dtype)
     if kind == "bitfield" and dtype.kind in "iu" and dtype.itemsize == target[1]:
         return Part(dtype, (kind, target[1], values.byte_order(dtype), *target[3:]), None)
-    if kind == "opaque" and dtype.itemsize == target[1]:
+    if kind == "opaque" and dtype.itemsize == target[1] and not dtype.hasobject:
         return Part(_bytes(dtype.itemsize), target, None)
     if dtype.kind == "c" and kind != "complex":
         message = "cannot write complex numbers: expected values without an imaginary part; take .real or .imag"
