@@ -15,6 +15,7 @@ step cargo clippy --locked --quiet --workspace --all-targets -- -D warnings
 step "$py" tools/tidy.py
 step "$py" tools/prose.py
 step "$py" tools/platforms.py page --check
+step "$py" tools/platforms.py check --installed
 step "$py" tools/licences.py
 step "$py" tools/packages.py check
 step "$py" tools/advisories.py
