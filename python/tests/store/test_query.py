@@ -58,6 +58,7 @@ def check(dataset: Any, predicate: str, holds: Any, box: tuple[slice, ...] | Non
     return query
 
 
+@pytest.mark.filterwarnings("ignore::hyperchunk.store.StoreWarning")
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_answers_are_those_of_numpy(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
@@ -87,7 +88,8 @@ def test_answers_are_those_of_numpy(tmp_path_factory: pytest.TempPathFactory, da
             if chunks and data.draw(st.booleans()):
                 writer["a"].resize(tuple(data.draw(st.integers(1, 9)) for _ in shape))
             writer.close()
-        run.commit()
+        # One writer may have made the dataset smaller, and the other have written beyond.
+        run.commit(on_conflict="warn")
     with hyperchunk.open(path) as file:
         dataset = file["a"]
         box = tuple(slice(*sorted(data.draw(st.tuples(*[st.integers(0, n)] * 2)))) for n in dataset.shape)

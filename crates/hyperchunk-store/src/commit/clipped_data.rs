@@ -8,7 +8,7 @@ use hyperchunk::Result;
 
 impl Attempt<'_> {
     /// Returns conflicts between writers whose data are outside a dataset's merged extent, and the writer, or
-    /// the later epoch, that made it smaller.
+    /// the later epoch, that made it smaller. A writer of higher priority decides without a conflict.
     pub(super) fn clipped_conflicts(&self, path: &[u8], stored: &StoredDataset) -> Result<Vec<Conflict>> {
         let mut ends = Vec::new();
         for new in &self.new {
@@ -21,10 +21,15 @@ impl Attempt<'_> {
             ends.push((new, written, end));
         }
         let exceeds = |end: &[u64]| end.iter().zip(&stored.extent).any(|(end, dim)| end > dim);
-        let smaller = ends.iter().find(|(_, written, end)| !exceeds(end) && !written.extents.is_empty());
+        // The last one has the highest priority.
+        let smaller = ends.iter().rfind(|(_, written, end)| !exceeds(end) && !written.extents.is_empty());
         let kept = smaller.map_or(WriterId::default(), |(new, ..)| new.writer());
+        let decides =
+            |cut: &NewLog| smaller.is_some_and(|(new, ..)| new.header.priority > cut.header.priority);
         let mut found = Vec::new();
-        for (new, written, end) in ends.iter().filter(|(new, _, end)| exceeds(end) && is_read_once(new)) {
+        for (new, written, end) in
+            ends.iter().filter(|(new, _, end)| exceeds(end) && is_read_once(new) && !decides(new))
+        {
             // Data that the writer clipped itself are no loss, nor is the rest of a chunk at the edge.
             let visible = |slab: Hyperslab, order: u64| {
                 let mut later = written.extents.iter().filter(|extent| extent.order > order);

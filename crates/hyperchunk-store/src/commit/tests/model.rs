@@ -66,7 +66,7 @@ enum Operation {
 
 /// Performs random operations of several writers of one epoch, and adds them to the model. Returns
 /// the conflicts: different values that two writers of equal priority left in one place, the lower
-/// writer first; and writers with data outside the extent, and the first writer that set a smaller one.
+/// writer first; and writers with data outside the extent, and the last writer that set a smaller one, unless it has a higher priority.
 fn round(
     path: &Path,
     definition: &Definition,
@@ -147,17 +147,17 @@ fn round(
     let dims = model.dims.clone();
     let exceeds = |last: &[u64]| last.iter().zip(&dims).any(|(last, dim)| last > dim);
     let changes = |did: &[Operation]| did.iter().any(|done| matches!(done, Operation::Clip(_)));
-    let kept = all.iter().find(|(_, _, last, did)| !exceeds(last) && changes(did));
-    let kept = kept.map_or(WriterId::default(), |(_, writer, ..)| *writer);
+    let smaller = all.iter().rfind(|(_, _, last, did)| !exceeds(last) && changes(did));
+    let kept = smaller.map_or(WriterId::default(), |(_, writer, ..)| *writer);
     let mut cut = Vec::new();
-    for (_, writer, last, _) in &all {
+    for (priority, writer, last, _) in &all {
         if exceeds(last) {
             let inside = |place: &[u64], dims: &[u64]| place.iter().zip(dims).all(|(at, dim)| at < dim);
             let is_lost = model.cells.iter().any(|(place, cell)| {
                 let own = cell.iter().any(|(of, by, _)| *of == epoch && by == writer);
                 own && inside(place, last) && !inside(place, &dims)
             });
-            if is_lost {
+            if is_lost && smaller.is_none_or(|(deciding, ..)| deciding <= priority) {
                 cut.push((*writer, kept));
             }
             model.clip(&dims, |of, by| of == epoch && by == *writer);
