@@ -64,7 +64,7 @@ TARGETS = [
         ENGINE,
         "tested",
         "unit tests of the format, the codecs, the engine, expressions, stores and tables, and the reader's tests in "
-        "Python, under QEMU; what needs libhdf5 was never run",
+        "Python, under QEMU; plugins for libhdf5 were never run",
     ),
     target("x86_64-unknown-linux-musl", "x86_64-linux-musl", ENGINE, "compiled", UNRUN),
     target("aarch64-unknown-linux-musl", "aarch64-linux-musl", ENGINE, "compiled", UNRUN),

@@ -212,7 +212,7 @@ impl Error {
         self.0.os_code
     }
 
-    /// Returns the `errno` of the cause, or that of a system error that the message tells.
+    /// Returns the `errno` of the cause, or of the system error that the message describes.
     #[must_use]
     pub fn system_code(&self) -> Option<i32> {
         self.0.os_code.or(self.0.told_code)

@@ -185,8 +185,8 @@ class _Copier:
         return node
 
     def values(self, source: Dataset, made: WritableDataset) -> None:
-        """Copies elements, piece by piece along the first dimension: as they are stored, or, of datatypes whose
-        elements lie in heaps of their file, as values.
+        """Copies elements, piece by piece along the first dimension: the stored bytes, or the values if the file
+        keeps them in a heap.
         """
         data, shape = source._data, source.shape or ()
         size = None if _has_handle(data.datatype.description) else data.datatype.size

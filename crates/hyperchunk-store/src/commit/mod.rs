@@ -181,7 +181,7 @@ pub fn waiting<'a>(site: impl Into<Site<'a>>, manifest: Option<&Manifest>) -> Re
     waiting_and_damaged(site.into(), manifest).map(|(waiting, _)| waiting)
 }
 
-/// As [`waiting`], without the log of the writer `own` and those of its session. If the session is unknown,
+/// As [`waiting`], without the logs of the writer `own` and of its session. If the session is unknown,
 /// every other writer counts as one of another session. Logs whose names show that they belong to
 /// the session are not read.
 ///
@@ -214,9 +214,9 @@ pub fn are_done<'a>(site: impl Into<Site<'a>>, session: Session, writer_count: u
     have_finished(site.into(), session, writer_count, false)
 }
 
-/// As [`are_done`], and counts those that were committed before the others finished, by a program that
-/// is not of the session: writers committed since the file was truncated, without complete groups of
-/// `writer_count`, which are earlier rounds of the session.
+/// As [`are_done`], and also counts finished writers that another program's commit has already included.
+/// Counts only writers committed after the file was last truncated, modulo `writer_count`: complete groups
+/// are earlier rounds of the session.
 ///
 /// # Errors
 /// Io.

@@ -139,8 +139,8 @@ impl Peers {
     fn is_peer(&self, log: &PendingLog) -> bool {
         let header = &log.header;
         let of_session = self.session.is_unknown() || header.session == self.session;
-        // Data of a stopped process do not override data that were committed after it began. Those of a finished
-        // writer do: the next epoch has them above all earlier ones.
+        // The next epoch places a finished writer's data above all earlier epochs, but a stopped process's data
+        // below the epochs that were committed after it began.
         let is_older = log.ending != LogEnd::Finished
             && self.base.as_ref().is_some_and(|base| header.base < base.number);
         header.writer != self.own
