@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import h5py
+import hyperchunk
 import numpy as np
 import pytest
 from fresh import HYPERCHUNK
@@ -159,3 +160,23 @@ def test_a_small_dataset_that_is_named_gets_its_filters(source: Path, tmp_path: 
     with h5py.File(tmp_path / "new.h5") as file:
         assert (file["small"].chunks, file["small"].compression) == ((10,), "gzip")
     assert "snappy" in pack("--help").stdout
+
+
+def test_chunks_larger_than_the_maximum_extent(tmp_path: Path) -> None:
+    # h5py chooses such chunks if the first extent is 0.
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        dataset = file.create_dataset("a", (0, 3), "f4", maxshape=(5, None))
+        assert dataset.chunks[0] > 5
+        dataset.resize((4, 3))
+        dataset[:] = np.arange(12).reshape(4, 3)
+    for words in (["pack", path, tmp_path / "b.h5", "--verify"], ["pack", path, tmp_path / "c.h5", "--chunks", "auto"]):
+        subprocess.run([HYPERCHUNK, *words], check=True, capture_output=True)
+    with hyperchunk.File(path, "r+") as file:
+        file["a"].resize((5, 3))
+        file["a"][4] = 12
+    for name, rows in (("a.h5", 5), ("b.h5", 4), ("c.h5", 4)):
+        with h5py.File(tmp_path / name) as file:
+            assert file["a"].maxshape == (5, None)
+            assert file["a"].shape == (rows, 3)
+            assert file["a"][:4].tolist() == np.arange(12).reshape(4, 3).tolist()

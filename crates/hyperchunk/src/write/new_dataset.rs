@@ -80,19 +80,16 @@ pub(super) fn dataset_node(
             Data::Virtual(mappings)
         }
         NewLayout::Chunked(chunk) => {
-            let Dataspace::Simple { dims, max } = &dataspace else {
+            let Dataspace::Simple { dims, .. } = &dataspace else {
                 return Err(Error::invalid("chunks need a dataspace with dimensions"));
             };
             if chunk.len() != dims.len() || dims.is_empty() {
                 let message = format!("chunks of rank {}, expected rank {}", chunk.len(), dims.len());
                 return Err(Error::invalid(message));
             }
+            // They may be larger than the maximum extent: HDF5 creates such datasets if the extent is 0.
             if chunk.contains(&0) {
                 return Err(Error::invalid("chunks without elements: expected extents of at least 1"));
-            }
-            let beyond = chunk.iter().zip(max).any(|(chunk, max)| max.is_some_and(|max| *chunk > max.max(1)));
-            if beyond {
-                return Err(Error::invalid("chunks are larger than the dataset's maximum extent"));
             }
             let bytes = chunk.iter().try_fold(datatype.size, |product, dim| product.checked_mul(*dim));
             if bytes.is_some_and(|bytes| u32::try_from(bytes).is_err()) && newest >= LibVersion::V200 {
