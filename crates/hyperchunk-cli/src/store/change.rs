@@ -8,7 +8,7 @@ use crate::source::StoreOptions;
 use clap::Args;
 use hyperchunk::write::Sync;
 use hyperchunk_store::admin::vacuum::VacuumOptions;
-use hyperchunk_store::commit::external_links::Links;
+use hyperchunk_store::commit::external_links::{Links, UnlinkedReason};
 use hyperchunk_store::commit::{CommitOptions, CommitReport, DeferredLog};
 use hyperchunk_store::{BegunUpload, Session};
 use hyperchunk_udf::escape::escape;
@@ -263,14 +263,22 @@ pub(super) fn link(arguments: &Link) -> Outcome {
         _ => LinkKind::Absolute,
     };
     let links = hyperchunk_store::commit::external_links::link(&arguments.file, names.into(), Sync::Commit)?;
+    let linked = links.iter().filter(|(_, link)| link.is_ok()).count();
     if arguments.json {
         say!("{}", links_json(&links));
-        return Ok(());
+    } else {
+        say!("{}: {linked} of {} datasets are read by plain HDF5", display(&arguments.file), links.len());
+        print_links(&links);
     }
-    let linked = links.iter().filter(|(_, link)| link.is_ok()).count();
-    say!("{}: {linked} of {} datasets are read by plain HDF5", display(&arguments.file), links.len());
-    print_links(&links);
-    Ok(())
+    match links.iter().filter(|(_, link)| *link == Err(UnlinkedReason::ShortLog)).count() {
+        0 => Ok(()),
+        damaged => Err(format!(
+            "{}: expected whole files of the store, got missing or cut off ones, so {damaged} datasets are not linked; \
+             `hyperchunk store verify` names the files: restore them from a copy",
+            display(&arguments.file)
+        )
+        .into()),
+    }
 }
 
 #[derive(Args, Debug)]

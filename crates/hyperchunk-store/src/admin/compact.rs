@@ -253,7 +253,8 @@ fn publish(
         commit::check_file(path, "compact")?;
         let file = commit::skeleton(path.into(), &newest, true)?;
         let mut merge = Merge::new(Some(&file), &[])?;
-        let (shown, links) = external_links::shown(path.into(), &manifest, options.link, &merge.datasets())?;
+        let (shown, links) =
+            external_links::shown(path.into(), &manifest, (options.link, None), &merge.datasets())?;
         manifest.image = merge.write(Stamp::of(&manifest), &shown)?;
         // Without its log, the epoch would be unreadable.
         writer.check_files()?;

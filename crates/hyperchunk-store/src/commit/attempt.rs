@@ -312,7 +312,8 @@ impl<'a> Attempt<'a> {
         if let Some(conflict) = manifest.conflicts.first().filter(|_| self.options.conflicts_are_errors) {
             return Err(Error::invalid(describe(conflict, manifest.conflicts.len())));
         }
-        let (shown, links) = external_links::shown(self.site, &manifest, self.options.link, &paths)?;
+        let (shown, links) =
+            external_links::shown(self.site, &manifest, (self.options.link, Some(number)), &paths)?;
         manifest.image = merge.write(Stamp::of(&manifest), &shown)?;
         let writers = self.new.iter().map(|new| new.writer()).collect();
         Ok(Some(CommitReport {

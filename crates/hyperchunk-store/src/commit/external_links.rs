@@ -9,6 +9,7 @@
 use super::merged_file::{Merge, SkeletonDataset};
 use super::overlap::{layers, rows};
 use super::virtual_blocks::blocks;
+use super::whole_files::StoreFiles;
 use crate::arrow_files;
 use crate::format::fragment_offset::{inside, is_in};
 use crate::format::manifest::StoredDataset;
@@ -63,6 +64,8 @@ pub enum UnlinkedReason {
     Segments,
     /// The logs are in an object store.
     ObjectStore,
+    /// A log with data of it is missing, or shorter than when it was committed.
+    ShortLog,
 }
 
 impl fmt::Display for UnlinkedReason {
@@ -76,6 +79,9 @@ impl fmt::Display for UnlinkedReason {
             }
             Self::FillValue => "elements were never written, and the fill value is not zero",
             Self::Segments => "more pieces than external files or virtual datasets can describe",
+            Self::ShortLog => {
+                "a file with its data is missing or cut off: restore it from a copy (hyperchunk store verify names it), then run hyperchunk store link"
+            }
             Self::ObjectStore => "the logs are in an object store, which plain HDF5 does not read",
         })
     }
@@ -242,11 +248,12 @@ fn to_name(path: &Path) -> Name {
 }
 
 /// Returns the stubs of the datasets of an epoch, and which of them are linked. `paths` has their
-/// paths in the skeleton.
+/// paths in the skeleton. `made` is the number of an epoch that is being made, of whose own logs the lengths
+/// are known.
 pub(crate) fn shown(
     site: Site<'_>,
     manifest: &Manifest,
-    linking: Linking,
+    (linking, made): (Linking, Option<u64>),
     paths: &[(DatasetId, Vec<u8>)],
 ) -> Result<(HashMap<DatasetId, SkeletonDataset>, Links)> {
     // Cached, since a log may have many segments.
@@ -258,12 +265,16 @@ pub(crate) fn shown(
     let mut all = HashMap::new();
     let mut links = Vec::new();
     let mut room = MAX_BLOCKS_PER_FILE;
+    let mut files = site.local().map(|path| StoreFiles::new(path, manifest, made));
     for (id, path) in paths {
         let Some(stored) = manifest.dataset(id) else { continue };
         let found = match linking {
             Linking::Never => Err(UnlinkedReason::NotWanted),
             _ if site.bucket().is_some() => Err(UnlinkedReason::ObjectStore),
-            _ => segments(stored, &name)?,
+            _ => match files.as_mut().map_or(Ok(None), |files| files.check(stored))? {
+                Some(reason) => Err(reason),
+                None => segments(stored, &name)?,
+            },
         };
         let blocks = match found {
             Err(
@@ -312,7 +323,7 @@ pub fn link(path: &Path, linking: Linking, sync: Sync) -> Result<Links> {
         _ => crate::commit::skeleton(path.into(), &manifest, true)?,
     };
     let mut merge = Merge::new(Some(&file), &[])?;
-    let (all, links) = shown(path.into(), &manifest, linking, &merge.datasets())?;
+    let (all, links) = shown(path.into(), &manifest, (linking, None), &merge.datasets())?;
     let image = merge.write(Stamp::of(&manifest), &all)?;
     Site::from(path).operations().replace(&image, None, sync)?;
     Ok(links)

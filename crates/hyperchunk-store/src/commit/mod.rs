@@ -37,6 +37,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+pub use sessions::{SessionProgress, are_done, is_complete, progress};
 pub(crate) use show::{publish_skeleton, with_epoch};
 pub use stopped::last_flushes;
 
