@@ -1,12 +1,10 @@
 //! Creation of stores, and lookup of the state that their writers need.
 
-use crate::arrow_files;
 use crate::commit::known_store::NewStore;
 use crate::commit::merged_file::{Change, Merge, SkeletonDataset};
 use crate::commit::{open_skeleton, writers};
 use crate::format::stamp;
 use crate::format::stamp::Stamp;
-use crate::location::bucket::parts;
 use crate::location::file_identity::FileIdentity;
 use crate::location::site::{Site, SiteBuf};
 use crate::{
@@ -42,6 +40,10 @@ pub fn begin<'a>(site: impl Into<Site<'a>>, replaces: bool) -> Result<Option<Pen
         return Ok(None);
     }
     site.site().operations().make()?;
+    if !writers(site.site())?.is_empty() {
+        // Otherwise logs of which nothing was committed would be taken for the new store's.
+        return Ok(None);
+    }
     Ok(Some(PendingStore { site, known: KnownStore { store: StoreId::new(), epoch: 0, seen: None } }))
 }
 
@@ -77,9 +79,6 @@ fn previous_epoch(site: Site<'_>, replaces: bool) -> Result<Option<Arc<Manifest>
     if let Some(path) = site.local() {
         edits::settle_to_replace(path)?;
     }
-    if before.is_none() && replaces {
-        remove_leftover_logs(site)?;
-    }
     Ok(before)
 }
 
@@ -107,18 +106,16 @@ pub fn create<'a>(
     }
     let site = site.absolute()?;
     let site = site.site();
-    let gone = || {
-        let message = "the store to be replaced no longer exists";
-        Error::new(ErrorKind::Io, message).file(site.operations().path().display())
-    };
-    let before = Manifest::newest(site)?.ok_or_else(gone)?;
+    let before = Manifest::newest(site)?;
+    let store = before.as_ref().map_or_else(StoreId::new, |before| before.store);
+    let parent = before.map_or(0, |before| before.number);
     let (mut merge, shown, stored) = structure(definitions, image, false)?;
     loop {
         let number = Manifest::numbers(site)?.last().map_or(1, |last| last + 1);
         let mut manifest = Manifest {
-            store: before.store,
+            store,
             number,
-            parent: before.number,
+            parent,
             floor: number - 1,
             // All current writers.
             hidden: writers(site)?,
@@ -131,7 +128,7 @@ pub fn create<'a>(
             let replaced = site.operations().replace(&manifest.image, None, sync);
             replaced.map_err(|error| commit::with_epoch(error, number))?;
             let seen = site.local().and_then(FileStamp::from_path);
-            let known = KnownStore { store: before.store, epoch: number, seen };
+            let known = KnownStore { store, epoch: number, seen };
             let identity = site.local().and_then(FileIdentity::from_path);
             return Ok(NewStore { known, identity, image: manifest.image.into(), plain: None });
         }
@@ -268,29 +265,4 @@ fn check_folder(site: Site<'_>, file: &File) -> Result<()> {
          copied or moved alone, has none: use the name of the file that it was made with, or move both"
     );
     Err(Error::new(ErrorKind::NotFound, message))
-}
-
-/// Removes the logs of writers of which nothing was ever committed; otherwise they would be taken
-/// for the new store's.
-fn remove_leftover_logs(site: Site<'_>) -> Result<()> {
-    if let Some(bucket) = site.bucket() {
-        for name in site.operations().list()?.iter().filter(|name| parts::parse_writer(name).is_some()) {
-            bucket.delete(name)?;
-        }
-        return Ok(());
-    }
-    let Some(path) = site.local() else { return Ok(()) };
-    let folder = store_folder(path);
-    let Ok(entries) = std::fs::read_dir(&folder) else { return Ok(()) };
-    for entry in entries.flatten() {
-        let name = entry.file_name();
-        let writer = name.to_str().and_then(|name| WriterId::from_hex(name.strip_suffix(".log")?));
-        let Some(writer) = writer else { continue };
-        for file in arrow_files::find_fragments(path, writer).into_iter().chain([entry.path()]) {
-            std::fs::remove_file(&file).map_err(|error| {
-                Error::new(ErrorKind::Io, format!("cannot remove {}: {error}", file.display()))
-            })?;
-        }
-    }
-    Ok(())
 }
