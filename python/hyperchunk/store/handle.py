@@ -194,8 +194,8 @@ class Store:
 
         Args:
             tickets: Tickets of the writers whose data are committed; by default all closed ones.
-            on_conflict: With ``"warn"``, the epoch is made in spite of conflicts: the writer of the higher priority or
-                id wins, and a warning and :attr:`Epoch.conflicts` name them.
+            on_conflict: With ``"warn"``, the epoch is made in spite of conflicts: the writer of the higher priority, or
+                the one that began later, wins, and a warning and :attr:`Epoch.conflicts` name them.
             data_only: Commit the raw data of logs that cannot be committed because of their contents. Without it,
                 these are set aside with a warning, and the others are committed.
             salvage: Include killed writers, up to the last complete record in their logs. Small writes that still

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import weakref
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, Unpack
 
@@ -55,10 +57,15 @@ class Writer:
         self._identities: set[str] = set()
         # Cache by name: the dataset's number, and the dtype of arrays that need no conversion.
         self._named: dict[str | bytes, tuple[int, Dtype]] = {}
-        self._structure: WritableFile | None = None
+        self._own = _Structure()
         self._ticket: bytes | None = None
+        # Programs often end without `close()`. As files do, the writer then closes itself.
+        self._finalizer = self._finalize()
         for definition in definitions:
             self._add(definition)
+
+    def _finalize(self) -> weakref.finalize[[_core.StoreWriter, _Structure, int], Self]:
+        return weakref.finalize(self, _close, self._core, self._own, os.getpid())
 
     def _add(self, definition: _core.StoreDefinition) -> StoredDataset:
         dtype = dtypes.to_dtype(definition.datatype.description)
@@ -76,9 +83,12 @@ class Writer:
         """The writer's own HDF5 file, with h5py's interface for groups, attributes, links, and datasets that a store
         cannot hold (scalars, strings).
         """
-        if self._structure is None:
-            self._structure = schema.empty()
-        return self._structure
+        if self._own.file is None:
+            self._own.file = schema.empty()
+            # The last finalizer runs first when the interpreter exits: before the one that closes the file.
+            if self._finalizer.detach() is not None:
+                self._finalizer = self._finalize()
+        return self._own.file
 
     @property
     def attrs(self) -> WritableAttributes:
@@ -227,20 +237,16 @@ class Writer:
 
     def flush(self) -> bytes:
         """Writes all pending data; returns a ticket, with which everything written until now can be committed."""
-        self._put_structure()
+        self._own.put(self._core)
         return self._core.flush()
 
     def close(self) -> bytes:
         """Writes all pending data and ends the log; returns the ticket."""
         if self._ticket is None:
-            self._put_structure()
+            self._finalizer.detach()
+            self._own.put(self._core)
             self._ticket = self._core.close()
         return self._ticket
-
-    def _put_structure(self) -> None:
-        if self._structure is not None:
-            self._structure.flush()
-            self._core.put_image(self._structure.getbuffer())
 
     def __enter__(self) -> Self:
         return self
@@ -252,6 +258,28 @@ class Writer:
 
     def __repr__(self) -> str:
         return f"<writer {self.id} of {self._store.path!r}>"
+
+
+class _Structure:
+    """A writer's own HDF5 file, if it has one. Separate from the writer, which it may outlive."""
+
+    __slots__ = ("file",)
+
+    def __init__(self) -> None:
+        self.file: WritableFile | None = None
+
+    def put(self, core: _core.StoreWriter) -> None:
+        """Writes the file into the writer's log."""
+        if self.file is not None:
+            self.file.flush()
+            core.put_image(self.file.getbuffer())
+
+
+def _close(core: _core.StoreWriter, own: _Structure, process: int) -> None:
+    """Closes a writer that no longer exists. A forked child leaves its parent's writer alone."""
+    if os.getpid() == process:
+        own.put(core)
+        core.close()
 
 
 class StoredDataset:
