@@ -44,6 +44,7 @@ pub use format::stamp::{STAMPED_WITHIN_BYTES, read_epoch, read_store_id};
 pub use hyperchunk::storage::{DatasetId, MARKER, Marker, has_store, store_folder};
 pub use location::bucket::{Bucket, PendingUpload as BegunUpload};
 pub use location::lock::{hold_alone, locks_are_off};
+pub use location::process::place as process_place;
 pub use location::site::{LogName, Site, SiteBuf, real_file};
 pub use read::hyperslabs::boxes;
 pub(crate) use read::hyperslabs::split_range;
@@ -55,7 +56,6 @@ pub use storage::register;
 pub use writer::create::{NamedDefinition, PendingStore, attach, begin, create};
 pub use writer::log_writer::{LogWriter, Mode, Segments, WriterOptions};
 pub use writer::observer::AnalysisId;
-pub use writer::process::place as process_place;
 
 use std::path::{Path, PathBuf};
 

@@ -4,9 +4,9 @@ use crate::commit::external_links::{LinkReport, dataset_bytes};
 use crate::commit::{self, PendingLog};
 use crate::format::manifest::manifest_name;
 use crate::format::stamp;
+use crate::location::process;
 use crate::location::site::{Site, log_name};
 use crate::read::scan_log::{Log, LogEnd};
-use crate::writer::process;
 use crate::{
     BegunUpload, Bucket, Conflict, DatasetId, LogHeader, LogPart, Manifest, Marker, Statistics, StoreId,
     WriterId,

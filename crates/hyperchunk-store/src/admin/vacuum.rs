@@ -8,9 +8,9 @@
 use crate::Session;
 use crate::format::manifest::{manifest_name, parse_epoch_number};
 use crate::location::bucket::parts;
+use crate::location::process;
 use crate::location::site::LogName;
 use crate::location::site::{Folder as _, Site};
-use crate::writer::process;
 use crate::{BegunUpload, Bucket, Log, Manifest, WriterId, arrow_files, commit, log_path, store_folder};
 use hyperchunk::{Error, ErrorKind, Result};
 use std::collections::{HashMap, HashSet};

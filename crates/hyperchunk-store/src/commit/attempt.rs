@@ -6,7 +6,7 @@ use super::new_logs::{NewLog, open};
 use super::open_skeleton;
 use super::{
     CommitOptions, CommitReport, DeferredLog, PendingLog, SkeletonState, add_log, foreign_file, now,
-    skeleton_options, skeleton_state, stopped, uncommitted, waiting_and_damaged, writers,
+    sessions, skeleton_options, skeleton_state, stopped, uncommitted, waiting_and_damaged, writers,
 };
 use crate::commit::merged_file::{Change, Identity, Merge};
 use crate::commit::{external_links, overlap};
@@ -135,6 +135,7 @@ impl<'a> Attempt<'a> {
                 next => new.extend(next?),
             }
         }
+        sessions::hide_interrupted_runs(&mut new);
         let hidden: HashSet<WriterId> =
             new.iter().filter(|new| new.header.truncates).flat_map(|new| new.hidden.clone()).collect();
         new.retain(|new| !hidden.contains(&new.writer()));

@@ -15,10 +15,12 @@ pub(crate) mod known_store;
 pub mod merged_file;
 mod new_logs;
 pub(crate) mod overlap;
+pub(crate) mod sessions;
 mod show;
 mod stopped;
 pub(crate) mod uncommitted;
 pub(crate) mod virtual_blocks;
+mod whole_files;
 
 use super::{LogHeader, LogPart, Manifest, Marker, Session, Ticket, WriterId};
 use crate::commit::external_links::{Linking, Links};
@@ -203,68 +205,6 @@ pub fn waiting_of_others<'a>(
     let (mut waiting, _) = waiting_among(site, others, manifest.as_deref())?;
     waiting.retain(|log| session.is_unknown() || log.header.session != session);
     Ok(waiting)
-}
-
-/// Returns whether at least `writer_count` writers of a session are finished and not committed.
-/// Counts names first and stops reading as soon as the answer is known, since every one of many
-/// writers may ask this when it closes.
-///
-/// # Errors
-/// Io.
-pub fn are_done<'a>(site: impl Into<Site<'a>>, session: Session, writer_count: u32) -> Result<bool> {
-    have_finished(site.into(), session, writer_count, false)
-}
-
-/// As [`are_done`], and also counts finished writers that another program's commit has already included.
-/// Counts only writers committed after the file was last truncated, modulo `writer_count`: complete groups
-/// are earlier rounds of the session.
-///
-/// # Errors
-/// Io.
-pub fn are_done_or_committed<'a>(
-    site: impl Into<Site<'a>>,
-    session: Session,
-    writer_count: u32,
-) -> Result<bool> {
-    have_finished(site.into(), session, writer_count, true)
-}
-
-fn have_finished(site: Site<'_>, session: Session, writer_count: u32, committed: bool) -> Result<bool> {
-    let needed = writer_count as usize;
-    let mut ours = writers(site)?;
-    ours.retain(|writer| writer.may_belong_to(session));
-    if ours.len() < needed {
-        return Ok(false);
-    }
-    let manifest = Manifest::newest(site)?;
-    // Concurrent callers begin with different logs.
-    let first = std::process::id() as usize % ours.len().max(1);
-    ours.rotate_left(first);
-    let mut left = ours.len();
-    let mut done = 0;
-    let mut floor = manifest.as_ref().map_or(0, |manifest| manifest.floor);
-    let mut epochs: Vec<u64> = Vec::new();
-    for writer in ours {
-        left -= 1;
-        let known = manifest.as_ref().and_then(|manifest| manifest.log(&writer));
-        if let Some(part) = known.filter(|part| part.finished) {
-            if committed && Log::peek((site, writer)).is_ok_and(|(header, ..)| header.session == session) {
-                epochs.push(part.epoch);
-            }
-        } else {
-            let (waiting, _) = waiting_among(site, vec![writer], manifest.as_deref())?;
-            for log in waiting.iter().filter(|log| log.header.session == session) {
-                done += usize::from(log.ending == LogEnd::Finished);
-                floor = floor.max(if log.header.truncates { log.header.floor } else { 0 });
-            }
-        }
-        if done >= needed || done + epochs.len() + left < needed {
-            break;
-        }
-    }
-    let earlier = epochs.iter().filter(|epoch| **epoch > floor).count();
-    let of_this_round = earlier.checked_rem(needed).unwrap_or(0);
-    Ok(done + of_this_round >= needed && (done > 0 || needed == 0))
 }
 
 /// As [`waiting`]; also returns the writers whose logs have damaged headers.

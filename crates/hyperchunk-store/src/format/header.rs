@@ -42,6 +42,8 @@ pub struct LogHeader {
     /// Scope of the process id: hash of the machine's boot id and the process namespace; 0 if
     /// unknown.
     pub place: u64,
+    /// Number of writers that form the session; 0 if unknown.
+    pub writers: u32,
     /// True if the writer truncated the file.
     pub truncates: bool,
     /// True if its image began as a copy of the base epoch's skeleton: links and attributes of the
@@ -70,6 +72,7 @@ impl LogHeader {
         ];
         out.u32(flags.iter().filter(|(set, _)| *set).map(|(_, flag)| flag).sum());
         out.u64(self.place);
+        out.u32(self.writers);
         let mut bytes = [0; HEADER_BYTES];
         bytes[..out.0.len()].copy_from_slice(&out.0);
         let checksum = XxHash3_64::oneshot(&bytes[..HEADER_BYTES - 8]);
@@ -98,6 +101,7 @@ impl LogHeader {
             process: cursor.u32()?,
             started: cursor.u64()?,
             place: 0,
+            writers: 0,
             truncates: false,
             edits_skeleton: false,
             failed: false,
@@ -107,6 +111,7 @@ impl LogHeader {
         header.edits_skeleton = flags & EDITS_SKELETON_FLAG != 0;
         header.failed = flags & FAILED_FLAG != 0;
         header.place = cursor.u64()?;
+        header.writers = cursor.u32()?;
         Ok(header)
     }
 }
@@ -181,6 +186,7 @@ mod tests {
             process: 4,
             started: 5,
             place: 6,
+            writers: 7,
             truncates: true,
             edits_skeleton: true,
             failed: true,

@@ -103,8 +103,11 @@ impl Session {
         if let Some(name) = variable("HYPERCHUNK_SESSION") {
             return Self::named(&name);
         }
-        if let Some(job) = variable("SLURM_JOB_ID").filter(|_| variable("SLURM_PROCID").is_some()) {
-            return Self::named(&format!("slurm {job} {}", variable("SLURM_STEP_ID").unwrap_or_default()));
+        // Only `srun` makes steps: a program that a batch script starts itself runs alone.
+        if let (Some(job), Some(step)) = (variable("SLURM_JOB_ID"), variable("SLURM_STEP_ID")) {
+            // A job that is queued again keeps its number.
+            let restart = variable("SLURM_RESTART_COUNT").unwrap_or_default();
+            return Self::named(&format!("slurm {job} {step} {restart}"));
         }
         for name in ["PMIX_NAMESPACE", "PMI_JOBID", "OMPI_MCA_ess_base_jobid"] {
             if let Some(job) = variable(name) {
@@ -131,7 +134,8 @@ pub fn launched() -> Option<u32> {
     let number = |name: &str| std::env::var(name).ok()?.parse().ok();
     number("PMI_SIZE")
         .or_else(|| number("OMPI_COMM_WORLD_SIZE"))
-        .or_else(|| std::env::var_os("SLURM_PROCID").and_then(|_| number("SLURM_NTASKS")))
+        .or_else(|| number("SLURM_STEP_NUM_TASKS"))
+        .or_else(|| std::env::var_os("SLURM_STEP_ID").and_then(|_| number("SLURM_NTASKS")))
         .filter(|size| *size > 0)
 }
 

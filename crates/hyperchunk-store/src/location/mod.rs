@@ -4,4 +4,5 @@ pub(crate) mod bucket;
 pub(crate) mod file_identity;
 pub(crate) mod lock;
 mod manifests;
+pub(crate) mod process;
 pub(crate) mod site;

@@ -9,9 +9,9 @@ use crate::commit::writers;
 use crate::format::header::{HEADER_BYTES, TRAILER_BYTES};
 use crate::format::record;
 use crate::format::record::{Body, FIXED_HEADER_BYTES, Record};
+use crate::location::process;
 use crate::location::site::Site;
 use crate::query::{Elements, Predicate};
-use crate::writer::process;
 use crate::{
     DatasetWrites, Definition, Extreme, Hyperslab, Log, Manifest, Piece, PieceForm, WriterId, log_path,
 };

@@ -1,10 +1,10 @@
 //! Log writer: one process, one log.
 
 use super::observer::Observer;
-use super::process;
 use super::uncommitted::OwnReader;
 use crate::arrow_files;
 use crate::commit::known_store::{KnownStore, OwnDataset};
+use crate::commit::sessions;
 use crate::format::commit_report::Report;
 use crate::format::header::{HEADER_BYTES, LogHeader};
 use crate::format::id::{DatasetId, Session, WriterId};
@@ -14,6 +14,7 @@ use crate::format::piece::Hyperslab;
 use crate::format::record;
 use crate::format::record::{Body, MAX_BUFFERED_RECORDS, Record};
 use crate::location::bucket::log::BucketLogWriter;
+use crate::location::process;
 use crate::location::site::{Site, SiteBuf, create_log, log_name, refused};
 use crate::statistics::zones::Zones;
 use crate::statistics::{NumberFormat, Pass, Statistics};
@@ -81,6 +82,8 @@ pub struct WriterOptions {
     pub mode: Mode,
     /// Session of the writer.
     pub session: Session,
+    /// Number of writers that form the session; 0 if unknown.
+    pub writers: u32,
     /// Record a checksum of each write.
     pub checksum: bool,
     /// Record statistics (minimum, maximum, sum and others) while writing.
@@ -107,6 +110,7 @@ impl Default for WriterOptions {
         Self {
             mode: Mode::Join,
             session: Session::from_environment(),
+            writers: 0,
             checksum: true,
             statistics: false,
             sync: Sync::Commit,
@@ -237,17 +241,24 @@ impl LogWriter {
         }
         let (known, base) = base::find(site.site(), options)?;
         let truncates = options.mode == Mode::Truncate;
+        let floor = match options.mode {
+            Mode::Join => 0,
+            Mode::JoinAnew => known.epoch,
+            Mode::Truncate => sessions::continued_floor(site.site(), options.session, options.writers)?
+                .unwrap_or(known.epoch),
+        };
         let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
         let header = LogHeader {
             writer: WriterId::with_session(options.session),
             store: known.store,
             session: options.session,
-            floor: if options.mode == Mode::Join { 0 } else { known.epoch },
+            floor,
             base: if options.mode == Mode::JoinAnew { 0 } else { known.epoch },
             priority: options.priority,
             process: std::process::id(),
             started: u64::try_from(started).unwrap_or(u64::MAX),
             place: process::place(),
+            writers: options.writers,
             truncates,
             edits_skeleton: options.edits_skeleton && !truncates,
             failed: false,

@@ -9,10 +9,11 @@ use super::{Keeper, OpenStore, Store, paths};
 use crate::symbols::Hid;
 use hyperchunk::write;
 use hyperchunk_format::checksum::lookup3;
-use hyperchunk_store::commit::{self, CommitOptions, DeferredLog, PendingLog};
+use hyperchunk_store::commit::{self, CommitOptions, DeferredLog, PendingLog, SessionProgress};
 use hyperchunk_store::{
     LogEnd, LogWriter, MARKER, Manifest, Session, Ticket, WriterId, launched, process_place,
 };
+use std::collections::BTreeSet;
 use std::ffi::{CStr, CString, c_int, c_uint};
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt as _;
@@ -359,8 +360,11 @@ impl Store {
             let waiting = commit::waiting(&self.path, Manifest::newest(&self.path)?.as_deref())?;
             return Ok(waiting.iter().all(is_done));
         };
-        options.session = Some(session);
-        Ok(commit::are_done_or_committed(&self.path, session, writers)?)
+        // A writer that joined before the first epoch may have added to the objects of other finished writers.
+        let header = self.writer.as_ref().map(LogWriter::header);
+        let adds_to_others = header.is_some_and(|header| header.base == 0 && !header.truncates);
+        options.session = (!adds_to_others).then_some(session);
+        Ok(commit::is_complete(&*self.path, session, writers, is_gone)?)
     }
 }
 
@@ -388,6 +392,29 @@ fn is_gone(log: &PendingLog) -> bool {
 /// Returns whether a writer was stopped: it is not done, and its process has ended.
 pub(super) fn was_stopped(log: &PendingLog) -> bool {
     log.ending != LogEnd::Finished && is_gone(log)
+}
+
+/// Returns whether a log certainly will not grow: its writer is done, or its process, of this machine, has ended.
+pub(super) fn has_certainly_ended(log: &PendingLog) -> bool {
+    let is_here = log.header.place != 0 && log.header.place == process_place();
+    log.ending == LogEnd::Finished || (is_here && is_gone(log))
+}
+
+/// Returns the progress of the first session among uncommitted logs that is to be committed by the last of its
+/// writers, and is not complete.
+pub(super) fn incomplete_session(path: &Path, waiting: &[PendingLog]) -> Outcome<Option<SessionProgress>> {
+    let counted: BTreeSet<_> = waiting
+        .iter()
+        .filter(|log| log.header.writers > 0 && !log.header.session.is_unknown())
+        .map(|log| (log.header.session, log.header.writers))
+        .collect();
+    for (session, writers) in counted {
+        let progress = commit::progress(path, session, writers, is_gone)?;
+        if !progress.is_complete() {
+            return Ok(Some(progress));
+        }
+    }
+    Ok(None)
 }
 
 /// Returns whether a writer certainly has the committed file open: its process is running, on this machine,
@@ -424,7 +451,8 @@ pub(super) fn commit_flushed(path: &Path, options: &Options, writable: bool) -> 
     if wanted.ended.is_empty() {
         return Ok(());
     }
-    let counted = options.writers.or_else(launched).is_some();
+    let counted =
+        options.writers.or_else(launched).is_some() || waiting.iter().any(|log| log.header.writers > 0);
     if counted || !waiting.iter().all(is_done) {
         // Stopped writers saw data of finished ones, so these are committed together, when all are done.
         if waiting.iter().any(|log| log.ending == LogEnd::Finished) {

@@ -17,7 +17,7 @@ use hyperchunk_live::observe;
 use hyperchunk_store::commit::{self, CommitOptions, PendingLog};
 use hyperchunk_store::{
     Definition, Log, LogEnd, LogWriter, Manifest, Marker, Mode, Session, WriterId, WriterOptions, hold_alone,
-    locks_are_off, log_path, store_folder,
+    launched, locks_are_off, log_path, store_folder,
 };
 use std::collections::HashSet;
 use std::ffi::{CStr, CString, OsStr, c_int, c_uint};
@@ -122,6 +122,7 @@ fn writer(path: &Path, options: &Options, session: Session, mode: Mode) -> Outco
     // Unless it truncates, `begin` opens a copy of the skeleton, so links missing from it count as deleted.
     wanted.edits_skeleton = mode != Mode::Truncate;
     wanted.session = session;
+    wanted.writers = options.writers.or_else(launched).unwrap_or(0);
     wanted.checksum = options.checksum;
     wanted.statistics = options.statistics;
     wanted.memory = options.memory;
@@ -159,8 +160,12 @@ pub(in crate::vol) fn create(
     let hidden = processes.all(
         || {
             let waiting = commit::waiting_of_others(&path, session, writer.id())?;
-            let done = waiting.iter().filter(|log| log.ending == LogEnd::Finished);
-            let hidden: Vec<_> = done.map(|log| log.header.writer).collect();
+            // A commit leaves out stopped writers of an earlier file, and `recover` names them.
+            let is_of_this_file = |log: &PendingLog| log.header.floor >= writer.header().floor;
+            let ended = waiting.iter().filter(|log| {
+                log.ending == LogEnd::Finished || (is_of_this_file(log) && finish::has_certainly_ended(log))
+            });
+            let hidden: Vec<_> = ended.map(|log| log.header.writer).collect();
             if !hidden.is_empty() {
                 writer.hide(&hidden)?;
             }
@@ -364,7 +369,9 @@ fn find(slot: &'static Slot, options: &Options, flags: c_uint, path: &Path) -> O
     let waiting = if paths::is_placeholder(path)? { waiting(path)? } else { Vec::new() };
     // A commit of an empty file looks the same, but has no uncommitted logs.
     if !waiting.is_empty() {
-        if waiting.iter().all(|log| log.ending == LogEnd::Finished) {
+        let interrupted = finish::incomplete_session(path, &waiting)?;
+        let is_finished = waiting.iter().all(|log| log.ending == LogEnd::Finished);
+        if is_finished && interrupted.is_none() {
             // The responsible writer has not committed, but all are done.
             let outcome = commit::commit_all(path, &CommitOptions::default())?;
             if let (None, Some(aside)) = (&outcome.made, outcome.set_aside.first()) {
@@ -372,6 +379,13 @@ fn find(slot: &'static Slot, options: &Options, flags: c_uint, path: &Path) -> O
             }
         } else if writable {
             return Ok(Some(StoreState::Uncommitted(waiting)));
+        } else if let Some(session) = interrupted.filter(|_| is_finished) {
+            refuse!(
+                "{} is a sharded store that is not committed yet: {} of the {} writers of its session have closed it; it can be read when all have, or after hyperchunk store commit",
+                path.display(),
+                session.done(),
+                session.writers
+            )
         } else {
             let working = waiting.iter().filter(|log| !finish::is_done(log)).count();
             if working == 0 {
