@@ -94,7 +94,7 @@ class WritableAttributes(MutableNames, AttributeManager):
             self._node.set_attribute(raw, empty, None, b"", utf8=as_utf8, committed=committed, last=True)
             return
         array = elements.as_new(data, wanted)
-        if wanted is not None and array.dtype != wanted and elements.converts(array.dtype, wanted):
+        if wanted is not None and array.dtype != wanted and _converts(array.dtype, wanted):
             # As in h5py: NumPy converts the values of attributes that are created, HDF5 those that are modified.
             array = array.astype(wanted)
         if description is None:
@@ -134,3 +134,11 @@ class WritableAttributes(MutableNames, AttributeManager):
         stored = elements.stored_bytes(made, description)
         raw = encode(name)
         self._node.set_attribute(raw, datatype, list(shape), stored, utf8=not raw.isascii())
+
+
+def _converts(dtype: Dtype, wanted: Dtype) -> bool:
+    """Returns whether NumPy converts the values of a new attribute."""
+    numbers, times = "biuf", "mM"
+    if dtype.kind in times or wanted.kind in times:
+        return wanted.kind in numbers or dtype.kind in numbers or dtype.kind == wanted.kind
+    return elements.converts(dtype, wanted)

@@ -14,7 +14,7 @@ import numpy as np
 
 from hyperchunk import _core, dtypes, values
 from hyperchunk.dtypes import Description, Empty
-from hyperchunk.exceptions import InvalidError, also
+from hyperchunk.exceptions import ConversionError, InvalidError, also
 from hyperchunk.references import Reference, RegionReference
 from hyperchunk.typing import Array, Dtype
 from hyperchunk.write import datatypes
@@ -248,8 +248,12 @@ def part(target: Description, dtype: Dtype) -> Part:
         return _enum(target, dtype)
     if kind == "bitfield" and dtype.kind in "iu" and dtype.itemsize == target[1]:
         return Part(dtype, (kind, target[1], values.byte_order(dtype), *target[3:]), None)
-    if kind == "opaque" and dtype.itemsize == target[1] and not dtype.hasobject:
-        return Part(_bytes(dtype.itemsize), target, None)
+    if kind == "opaque" and not dtype.hasobject:
+        shown = dtypes.to_dtype(target)
+        if shown.kind in "mM":
+            return _time(target, shown, dtype)
+        if dtype.itemsize == target[1]:
+            return Part(_bytes(dtype.itemsize), target, None)
     if dtype.kind == "c" and kind != "complex":
         message = "cannot write complex numbers: expected values without an imaginary part; take .real or .imag"
         raise also(also(InvalidError(message), TypeError), OSError)
@@ -292,6 +296,15 @@ def _enum(target: Description, dtype: Dtype) -> Part:
     """
     memory = ("integer", dtype.itemsize, values.byte_order(dtype), dtype.kind != "u", 0, 8 * dtype.itemsize)
     return Part(dtype, target if memory == target[2] else memory, None)
+
+
+def _time(target: Description, shown: Dtype, dtype: Dtype) -> Part:
+    """Describes the conversion of times, or of differences of times, to those in another unit."""
+    if dtype.kind != shown.kind:
+        message = f"cannot convert values of type {dtype.str} to {shown.str}: convert them with NumPy's astype() first"
+        raise ConversionError(message)
+    wire = _bytes(shown.itemsize)
+    return Part(wire, target, lambda _, array: array.astype(shown).view(wire))
 
 
 def _compound(target: Description, dtype: Dtype) -> Part:

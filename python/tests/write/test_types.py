@@ -284,3 +284,38 @@ def test_what_has_no_type_is_an_error(library: ModuleType, tmp_path: Path) -> No
         with pytest.raises(TypeError):
             file.create_dataset("d", (2,), "M8[s]")
         assert "d" not in file
+
+
+@pytest.mark.parametrize("how", ["create", "assign", "attribute", "modify"])
+def test_times_are_never_stored_in_the_wrong_unit(how: str, tmp_path: Path) -> None:
+    days = np.array(["2020-01-01", "2021-01-01"], "M8[D]")
+    hours = np.array([3, 4], "m8[h]")
+    seconds = {"M": hyperchunk.opaque_dtype("M8[s]"), "m": hyperchunk.opaque_dtype("m8[s]")}
+
+    def write(file: hyperchunk.File, values: np.ndarray, dtype: np.dtype) -> np.ndarray:
+        name = f"number {len(file) + len(file.attrs)}"
+        if how == "create":
+            return file.create_dataset(name, data=values, dtype=dtype)[:]
+        if how == "assign":
+            dataset = file.create_dataset(name, (2,), dtype)
+            dataset[:] = values
+            return dataset[:]
+        file.attrs.create(name, values if how == "attribute" else np.zeros(2, dtype), dtype=dtype)
+        if how == "modify":
+            file.attrs.modify(name, values)
+        return file.attrs[name]
+
+    with hyperchunk.File(tmp_path / "a.h5", "w") as file:
+        for values in (days, days.astype("M8[ns]"), days.astype(hyperchunk.opaque_dtype("M8[D]"))):
+            np.testing.assert_array_equal(write(file, values, seconds["M"]), days)
+        np.testing.assert_array_equal(write(file, hours, seconds["m"]), hours)
+        for values, kind in ((days, "m"), (hours, "M"), (np.array([b"abcdefgh", b"12345678"]), "M")):
+            with pytest.raises(hyperchunk.exceptions.ConversionError, match="astype"):
+                write(file, values, seconds[kind])
+        # As h5py: NumPy converts numbers for new attributes, and HDF5 has no conversion for the others.
+        for values in (np.array([1.0, 2.0]), np.array([1, 2]), np.array([1, 2], "i4")):
+            if how == "attribute":
+                np.testing.assert_array_equal(write(file, values, seconds["M"]).astype("i8"), [1, 2])
+            else:
+                with pytest.raises((TypeError, OSError)):
+                    write(file, values, seconds["M"])
