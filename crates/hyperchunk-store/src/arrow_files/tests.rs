@@ -225,8 +225,13 @@ fn fragments_are_the_table_or_an_error_says_why_not() {
     // A damaged footer must not do harm.
     let file = &found.files[0].path;
     let bytes = std::fs::read(file).unwrap();
-    // Accessible to its owner only, since files that others can write are not trusted.
-    std::fs::set_permissions(file, std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
+    // Not for others to write, since such files are not trusted.
+    let mut permissions = std::fs::metadata(file).unwrap().permissions();
+    #[cfg(unix)]
+    std::os::unix::fs::PermissionsExt::set_mode(&mut permissions, 0o644);
+    #[cfg(not(unix))]
+    permissions.set_readonly(false);
+    std::fs::set_permissions(file, permissions).unwrap();
     for at in (bytes.len() - 500..bytes.len()).chain(4096..4200) {
         let mut damaged = bytes.clone();
         damaged[at] ^= 0x41;

@@ -265,9 +265,9 @@ fn logs_that_are_cut_anywhere_give_no_wrong_bytes_and_keep_what_was_committed() 
         log.set_len(random.below(length)).unwrap();
         if random.below(3) == 0 {
             // Garbage at the torn end.
-            use std::os::unix::fs::FileExt;
             let end = log.metadata().unwrap().len();
-            log.write_all_at(&[0xa5; 300], end.saturating_sub(150)).unwrap();
+            hyperchunk::internal::positioned::write_all_at(&log, end.saturating_sub(150), &[0xa5; 300])
+                .unwrap();
         }
         let made = commit(&path, &CommitOptions { salvage: true, ..never() });
         let manifest = made.unwrap().map_or_else(|| Arc::clone(&committed), |made| made.manifest);
