@@ -1,5 +1,6 @@
 //! Implementation of the engine's storage traits ([`hyperchunk::storage`]) by sharded stores and layouts.
 
+use crate::commit::sessions;
 use crate::read::snapshot::{ShardedDataset, Store, Stores};
 use crate::restructure::Layouts;
 use hyperchunk::internal::{Output, Parts, Stretch};
@@ -8,6 +9,7 @@ use hyperchunk::{Dataset, Limits, Result};
 use hyperchunk_format::parse::object::DatasetHeader;
 use hyperchunk_format::select::Selection;
 use std::ops::Range;
+use std::path::Path;
 use std::sync::Arc;
 
 /// The [`Storage`] that [`register`] installs.
@@ -37,6 +39,10 @@ impl Storage for Shards {
         let image = Arc::from(store.image());
         let state = FileState { stores: Stores::with(store), layouts: Layouts::default() };
         Ok(Epoch { image, storage: Arc::new(state) })
+    }
+
+    fn check_committed(&self, path: &Path) -> Result<()> {
+        sessions::check_committed(path)
     }
 }
 

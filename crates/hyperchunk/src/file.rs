@@ -177,7 +177,10 @@ impl File {
             Some(waiting) => Arc::new(waiting.over(source).map_err(|error| error.file(path.display()))?),
             None => Arc::new(source),
         };
-        Self::from_source(source, Some(path.to_owned()), options).map_err(|error| unfinished(error, path))
+        let file = Self::from_source(source, Some(path.to_owned()), options)
+            .map_err(|error| unfinished(error, path))?;
+        storage::check_committed(&file).map_err(|error| error.file(path.display()))?;
+        Ok(file)
     }
 
     /// Opens a file by its path or URL: local, in an object store or on a web server ([`io::open`]).

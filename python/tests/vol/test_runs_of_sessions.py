@@ -60,6 +60,8 @@ def test_ranks_that_run_one_after_the_other_make_one_file(between: str, tmp_path
                 _, err = process.communicate(timeout=60)
                 assert process.returncode != 0
                 assert "2 of the 4 writers of its session have closed it" in err
+                with pytest.raises(hyperchunk.HyperchunkError, match="2 of 4 writers have closed it, 0 are at work"):
+                    hyperchunk.open(tmp_path / "a.h5")
             rank(number, "w", run, tmp_path)
         assert names(tmp_path) == expected(run)
         with h5py.File(tmp_path / "a.h5") as file:

@@ -25,6 +25,7 @@ mod whole_files;
 use super::{LogHeader, LogPart, Manifest, Marker, Session, Ticket, WriterId};
 use crate::commit::external_links::{Linking, Links};
 use crate::format::commit_report::Report;
+use crate::format::header::HEADER_BYTES;
 use crate::format::manifest::manifest_name;
 use crate::format::stamp;
 use crate::location::site::Site;
@@ -163,6 +164,14 @@ pub struct PendingLog {
     pub size: u64,
     /// Number of bytes that are committed.
     pub committed: u64,
+}
+
+impl PendingLog {
+    /// Returns whether nothing has been written to the log: if its writer was stopped, nothing is lost.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.ending != LogEnd::Finished && self.size <= HEADER_BYTES as u64
+    }
 }
 
 /// Returns the writers that have logs in the folder of a store, in order.

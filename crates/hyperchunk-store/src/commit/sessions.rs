@@ -1,14 +1,15 @@
 //! Sessions of a known number of writers: their progress, and runs of a session that follow an interrupted one.
 
 use super::new_logs::NewLog;
-use super::{PendingLog, waiting_among, writers};
+use super::{PendingLog, waiting, waiting_among, writers};
 use crate::format::manifest::Manifest;
 use crate::location::process;
 use crate::location::site::Site;
 use crate::read::scan_log::{Log, LogEnd};
 use crate::{LogHeader, Session, WriterId};
-use hyperchunk::Result;
+use hyperchunk::{Error, ErrorKind, Result};
 use std::collections::HashMap;
+use std::path::Path;
 
 /// Progress of a session whose number of writers is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -176,6 +177,32 @@ pub(crate) fn continued_floor(site: Site<'_>, session: Session, writer_count: u3
     }
     let continues = committed > 0 && finished % writer_count as usize > 0;
     Ok(continues.then_some(newest.floor))
+}
+
+/// Checks, for an empty file at the path of a store, that no writer has truncated it and is not committed.
+///
+/// # Errors
+/// NotFound if one has; errors of reading the newest epoch and the logs.
+pub(crate) fn check_committed(path: &Path) -> Result<()> {
+    let site = Site::from(path);
+    let mut logs = waiting(site, Manifest::newest(site)?.as_deref())?;
+    logs.retain(|log| !(log.is_empty() && process::is_stopped(&log.header)));
+    if !logs.iter().any(|log| log.header.truncates) {
+        return Ok(());
+    }
+    let done = logs.iter().filter(|log| log.ending == LogEnd::Finished).count();
+    let stopped =
+        logs.iter().filter(|log| log.ending != LogEnd::Finished && process::is_stopped(&log.header)).count();
+    let working = logs.len() - done - stopped;
+    let writers = logs.iter().map(|log| log.header.writers as usize).max().filter(|writers| *writers > done);
+    let of = writers.map(|writers| format!(" of {writers}")).unwrap_or_default();
+    let command = if stopped > 0 { "recover" } else { "commit" };
+    let message = format!(
+        "cannot read the file: expected a committed store, got one of which {done}{of} writers have closed it, {working} are at work \
+         and {stopped} were stopped; read it when all have closed it, or after `hyperchunk store {command} {}`",
+        path.display()
+    );
+    Err(Error::new(ErrorKind::NotFound, message))
 }
 
 /// Hides the data that a later run of a session replaces. Of the logs of a session whose writers truncated the

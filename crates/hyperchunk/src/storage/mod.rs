@@ -13,7 +13,7 @@ pub use marker::{ADVICE, MARKER, Marker};
 
 use crate::io::Source;
 use crate::read::{Output, Parts, Stretch};
-use crate::{Dataset, Error, ErrorKind, ExternalPolicy, Limits, Result};
+use crate::{Dataset, Error, ErrorKind, ExternalPolicy, File, Limits, Result};
 use hyperchunk_format::parse::object::DatasetHeader;
 use hyperchunk_format::select::Selection;
 use std::any::Any;
@@ -55,6 +55,13 @@ pub trait Storage: Sync {
     /// # Errors
     /// NotFound if there is no such epoch; errors of reading it.
     fn open_epoch(&self, location: &FileLocation<'_>, epoch: u64) -> Result<Epoch>;
+
+    /// Checks that an empty file with the folder of a store is not one that writers have truncated and not yet
+    /// committed.
+    ///
+    /// # Errors
+    /// NotFound if it is; errors of reading the logs.
+    fn check_committed(&self, path: &Path) -> Result<()>;
 }
 
 /// Stores and layouts of an open file.
@@ -133,6 +140,24 @@ pub fn set_storage(storage: &'static dyn Storage) {
 /// Returns the process's storage, if one is registered.
 pub(crate) fn storage() -> Option<&'static dyn Storage> {
     STORAGE.get().copied()
+}
+
+/// Maximum size in bytes of a file that is empty because writers have truncated it.
+const MAX_EMPTY_BYTES: u64 = 4096;
+
+/// Checks that a local file is not empty only because its store is not committed yet.
+///
+/// # Errors
+/// As [`Storage::check_committed`].
+pub(crate) fn check_committed(file: &File) -> Result<()> {
+    if file.options().ignore_stores || file.source().size() > MAX_EMPTY_BYTES {
+        return Ok(());
+    }
+    let (Some(path), Some(storage)) = (file.located(), storage()) else { return Ok(()) };
+    if !has_store(path) || !file.root()?.group()?.links()?.is_empty() {
+        return Ok(());
+    }
+    storage.check_committed(path)
 }
 
 /// Returns the error of reads in a process without storage. The caller adds the name of the dataset.

@@ -366,7 +366,8 @@ fn find(slot: &'static Slot, options: &Options, flags: c_uint, path: &Path) -> O
     if may_write(&store_folder(path)) {
         finish::commit_flushed(path, options, writable)?;
     }
-    let waiting = if paths::is_placeholder(path)? { waiting(path)? } else { Vec::new() };
+    let mut waiting = if paths::is_placeholder(path)? { waiting(path)? } else { Vec::new() };
+    waiting.retain(|log| !(log.is_empty() && finish::was_stopped(log)));
     // A commit of an empty file looks the same, but has no uncommitted logs.
     if !waiting.is_empty() {
         let interrupted = finish::incomplete_session(path, &waiting)?;
