@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import operator
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -14,7 +15,8 @@ from hyperchunk import _core
 #: Result value of a key.
 Value = int | float | str | list[int | float]
 
-_SIZES = {"": 1, "b": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "kb": 10**3, "mb": 10**6, "gb": 10**9}
+_SIZES = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
+_SIZES |= {prefix + unit: 1 << 10 * power for power, prefix in enumerate("kmgt", 1) for unit in ("", "ib")}
 _TIMES = {"ms": 1.0, "s": 1e3, "min": 6e4}
 
 
@@ -199,8 +201,8 @@ def results(path: str, dataset: str | bytes, epoch: int | None, run: bool) -> li
 
 def size(given: str | int) -> int:
     """Parses a size in bytes: ``"64MiB"``."""
-    if isinstance(given, int):
-        return given
+    if not isinstance(given, str):
+        return operator.index(given)
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*)\s*", given)
     if match is None or match[2].lower() not in _SIZES:
         raise ValueError(f"invalid size {given!r}: expected a number with a unit, such as '64MiB'")

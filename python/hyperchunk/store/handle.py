@@ -20,7 +20,7 @@ from hyperchunk.file import is_url, network_options
 from hyperchunk.progress import Progress, ProgressLike, is_wanted
 from hyperchunk.queries import BoxLike, Query, Zones
 from hyperchunk.store import schema
-from hyperchunk.store.analysis import Analysis, Results, StoredAnalysis, listed, records, results
+from hyperchunk.store.analysis import Analysis, Results, StoredAnalysis, listed, records, results, size
 from hyperchunk.store.following import Matches, follow
 from hyperchunk.store.schema import Dataset
 from hyperchunk.store.tables import Fragments, fragments
@@ -126,7 +126,7 @@ class Store:
         session: str | None = None,
         priority: int = 0,
         segments: str | None = None,
-        memory: int | None = None,
+        memory: int | str | None = None,
         analyses: bool = True,
     ) -> Writer:
         """Starts a writer in this process.
@@ -144,8 +144,8 @@ class Store:
             session: Name of the run that the writer belongs to.
             priority: If writers of one epoch write the same elements, the higher priority wins.
             segments: ``"arrow"``: rows go to Arrow IPC files (:func:`fragments`).
-            memory: Bytes that stay in shared memory until the writer flushes, closes or exceeds it: this is faster at
-                first, and they are lost if the process is killed before.
+            memory: Bytes, or ``"64MiB"``, that stay in shared memory until the writer flushes, closes or exceeds it:
+                this is faster at first, and they are lost if the process is killed before.
             analyses: Whether the store's analyses run on the data, as far as this user trusts their signers
                 (:class:`Analysis`).
 
@@ -159,7 +159,7 @@ class Store:
             **{key: value for key, value in given.items() if value is not None},
             session=session,
             priority=priority,
-            memory=memory,
+            memory=None if memory is None else size(memory),
             analyses=list(self._analyses) if analyses else None,
         )
 

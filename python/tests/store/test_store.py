@@ -331,6 +331,17 @@ def test_wrong_calls_say_what_is_wrong(tmp_path: Path) -> None:
         store.open(tmp_path / "none.h5")
     with pytest.raises(ValueError, match="structure"):
         store.create(tmp_path / "other.h5", {"/s": store.Dataset(3, h5py.string_dtype())})
+    with pytest.raises(ValueError, match="invalid size 'much': expected a number with a unit"):
+        run.writer(memory="much")
+
+
+@pytest.mark.parametrize("memory", ["1M", "1 MiB", 1 << 20, np.int64(1 << 20)])
+def test_data_that_wait_in_memory_are_committed(memory: object, tmp_path: Path) -> None:
+    run = store.create(tmp_path / "run.h5", {"/a": store.Dataset((100, 1000), "f8")})
+    with run.writer(memory=memory) as writer:
+        writer["/a"][...] = 3
+    run.commit()
+    check(tmp_path / "run.h5", "/a", np.full((100, 1000), 3.0))
 
 
 def test_appended_rows_are_in_the_order_of_the_writers_beginnings(tmp_path: Path) -> None:
