@@ -231,15 +231,21 @@ pub(crate) fn log_name(
     rows: Option<&Definition>,
 ) -> Result<Name> {
     let folder = store_folder(path);
-    let folder = match linking {
-        Linking::Relative => folder.file_name().map(PathBuf::from).unwrap_or_default(),
-        _ => std::path::absolute(&folder).map_err(|error| Error::new(ErrorKind::Io, error.to_string()))?,
-    };
     let file = match rows {
         Some(definition) => arrow_files::fragment_name(definition, writer)
             .ok_or_else(|| Error::corrupt("rows of a dataset that belongs to no table"))?,
         None => format!("{writer}.log"),
     };
+    if linking == Linking::Relative {
+        let folder = folder.file_name().map(PathBuf::from).unwrap_or_default();
+        let mut name = hyperchunk::os::path_to_bytes(&folder);
+        // All systems take this separator.
+        name.push(b'/');
+        name.extend(file.as_bytes());
+        return Ok(Name::from(name.as_slice()));
+    }
+    let folder =
+        std::path::absolute(&folder).map_err(|error| Error::new(ErrorKind::Io, error.to_string()))?;
     Ok(to_name(&folder.join(file)))
 }
 

@@ -12,10 +12,11 @@ use std::time::{Duration, Instant};
 const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
 const RETRY_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Returns whether HDF5 is told not to lock files (`HDF5_USE_FILE_LOCKING`).
+/// Returns whether files are not locked: HDF5 is told so (`HDF5_USE_FILE_LOCKING`), or does not lock on this system.
+/// On Windows, an open file cannot be replaced either.
 #[must_use]
 pub fn locks_are_off() -> bool {
-    Locking::Default.resolved() == Locking::Never
+    cfg!(not(unix)) || Locking::Default.resolved() == Locking::Never
 }
 
 /// Returns whether an open file is still the one at a path.

@@ -153,7 +153,10 @@ impl Job {
         let unsynced = names::unsynced(&self.folder).filter(|path| sync != Sync::Never && path.exists());
         let Some(unsynced) = unsynced.filter(|_| self.output.is_none()) else { return Ok(()) };
         let layout = self.folder.join(LAYOUT);
-        let kept = fs::File::open(&unsynced)
+        // Windows syncs only files that are open for writing.
+        let options = fs::File::options().read(true).write(cfg!(windows)).to_owned();
+        let kept = options
+            .open(&unsynced)
             .and_then(|file| file.sync_all())
             .and_then(|()| fs::rename(&unsynced, &layout));
         match kept {

@@ -492,10 +492,11 @@ fn file_number(file: &File) -> io::Result<u64> {
     Ok(std::os::unix::fs::MetadataExt::ino(&file.metadata()?))
 }
 
-#[cfg(not(unix))]
-fn file_number(file: &File) -> io::Result<u128> {
-    let made = file.metadata()?.created()?.duration_since(std::time::SystemTime::UNIX_EPOCH);
-    Ok(made.map_or(0, |made| made.as_nanos()))
+/// Returns a number that distinguishes a file from a later one of the same name. Not the time of its creation: Windows
+/// gives a new file that of the file it replaces.
+#[cfg(windows)]
+fn file_number(file: &File) -> io::Result<u64> {
+    Ok(winapi_util::file::information(file)?.file_index())
 }
 
 /// Returns the chunk shape of a source; its extent if it is contiguous.

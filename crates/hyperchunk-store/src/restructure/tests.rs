@@ -97,7 +97,8 @@ fn check(dims: &[u64], chunk: Option<&[u64]>, filtered: bool, rest: &str) -> Job
     assert_eq!(read(&job.result()), values(dims), "{dims:?} {chunk:?} {rest}");
     let names: Vec<_> =
         std::fs::read_dir(&job.folder).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-    assert_eq!(names.len(), 3, "{names:?}");
+    // Windows numbers no files, so that the digest of the contents is not stored.
+    assert_eq!(names.len(), if cfg!(unix) { 3 } else { 2 }, "{names:?}");
     let again = job.commit(Sync::Never).unwrap();
     assert!(!again.now && again.path == job.result());
     job
@@ -433,6 +434,7 @@ fn what_lies_in_the_folder_is_not_believed() {
 }
 
 #[test]
+#[cfg_attr(windows, ignore = "on Windows, the digest of the contents is not stored")]
 fn what_a_killed_process_left_undone_is_done_by_the_next_one() {
     let folder = Folder::new();
     let path = folder.0.join("a.h5");

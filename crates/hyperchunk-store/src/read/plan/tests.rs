@@ -434,7 +434,10 @@ fn a_flipped_byte_is_an_error_or_not_seen() {
                 errors += 1;
                 let text = error.to_string();
                 assert_eq!(error.kind(), ErrorKind::Corrupt, "{text}");
-                assert!(text.contains(".log") && text.contains("/a") && error.offset().is_some(), "{text}");
+                assert!(
+                    text.contains(".log") && text.contains("object a,") && error.offset().is_some(),
+                    "{text}"
+                );
             }
         }
     }
@@ -571,6 +574,7 @@ fn a_million_pieces_of_a_loop_are_looked_through_quickly() {
 }
 
 #[test]
+#[cfg_attr(windows, ignore = "Windows does not delete folders whose files are open")]
 fn a_store_is_packed_into_a_file() {
     let folder = Folder::new();
     let (path, _, model) = small_and_large(&folder);

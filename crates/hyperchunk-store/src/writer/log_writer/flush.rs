@@ -140,8 +140,11 @@ impl LogWriter {
 
     /// Makes the finished files read-only, since plain libhdf5 could write to them through the
     /// links of a file opened for writing. If the file system has no permissions, checksums detect
-    /// that.
+    /// that. Not on Windows, where read-only files cannot be deleted or replaced.
     pub(super) fn protect(&self, state: &State) {
+        if cfg!(not(unix)) {
+            return;
+        }
         let segments = state.tables.iter().filter_map(|table| table.segment());
         let log = match &self.0.target {
             Target::File(file) => Some(file),
