@@ -2,7 +2,7 @@
 //! links. On Unix, the file is opened only if this is still true, and is then the file at the path that was
 //! checked; elsewhere nothing is checked.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::path::Path;
@@ -42,8 +42,8 @@ use unix::open_below;
 
 #[cfg(unix)]
 mod unix {
-    use super::{File, Folder, OsStr, OsString, Path, io};
-    use std::ffi::CString;
+    use super::{File, Folder, OsStr, Path, io};
+    use std::ffi::{CString, OsString};
     use std::os::fd::{AsRawFd as _, FromRawFd as _};
     use std::os::unix::ffi::OsStrExt as _;
     use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};

@@ -384,7 +384,7 @@ mod other {
         }
     }
 
-    #[allow(clippy::missing_errors_doc, clippy::must_use_candidate, reason = "as on Unix")]
+    #[allow(missing_docs, clippy::missing_errors_doc, clippy::must_use_candidate, reason = "as on Unix")]
     impl Folder {
         pub fn open(path: &Path) -> io::Result<Self> {
             if path.is_dir() {

@@ -3,7 +3,9 @@
 
 /// The processor that a thread runs on.
 #[derive(Clone, Copy)]
-pub(super) struct Place(Option<usize>);
+pub(super) struct Place(
+    #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "always None"))] Option<usize>,
+);
 
 impl Place {
     /// Returns this thread's processor.

@@ -163,13 +163,12 @@ pub(super) struct Journal {
 
 #[derive(Debug)]
 struct State {
-    file: File,
+    /// `None` if the journal has been deleted.
+    file: Option<File>,
     /// End of the last complete entry.
     end: u64,
     /// True if an incomplete entry follows, which must be removed before others are appended.
     torn: bool,
-    /// True if the journal has been deleted.
-    ended: bool,
 }
 
 impl Journal {
@@ -211,7 +210,7 @@ impl Journal {
             drop(folder.remove(&name));
             return Err(refused(error));
         }
-        let state = State { file: journal, end: MAGIC.len() as u64, torn: false, ended: false };
+        let state = State { file: Some(journal), end: MAGIC.len() as u64, torn: false };
         Ok(Self { state: Mutex::new(state), folder, path })
     }
 
@@ -255,21 +254,26 @@ impl Journal {
                 .file(self.path.display())
         };
         let mut state = self.state();
-        if state.torn {
+        let State { file, end, torn } = &mut *state;
+        let Some(file) = file else {
+            return Err(
+                Error::invalid("cannot write the journal: the file is complete").file(self.path.display())
+            );
+        };
+        if *torn {
             // Removes the incomplete entry: an earlier attempt failed, for instance because the disk was
             // full.
-            let end = state.end;
-            state.file.set_len(end).map_err(refused)?;
-            state.file.seek(SeekFrom::Start(end)).map_err(refused)?;
-            state.torn = false;
+            file.set_len(*end).map_err(refused)?;
+            file.seek(SeekFrom::Start(*end)).map_err(refused)?;
+            *torn = false;
         }
-        let synced = |file: &File| if sync { file.sync_data() } else { Ok(()) };
-        if let Err(error) = state.file.write_all(bytes).and_then(|()| synced(&state.file)) {
+        let written = file.write_all(bytes).and_then(|()| if sync { file.sync_data() } else { Ok(()) });
+        if let Err(error) = written {
             // An incomplete entry ends the journal, so it must be removed before others are appended.
-            state.torn = state.file.set_len(state.end).is_err();
+            *torn = file.set_len(*end).is_err();
             return Err(refused(error));
         }
-        state.end += bytes.len() as u64;
+        *end += bytes.len() as u64;
         Ok(())
     }
 
@@ -284,7 +288,7 @@ impl Journal {
                     .file(path.display())
             })?;
         }
-        let state = State { file, end, torn: true, ended: false };
+        let state = State { file: Some(file), end, torn: true };
         Ok(Self { state: Mutex::new(state), folder, path })
     }
 
@@ -295,19 +299,20 @@ impl Journal {
     /// Redirects the journal to another file; returns the previous one.
     #[cfg(test)]
     pub(super) fn redirect(&self, file: File) -> File {
-        std::mem::replace(&mut self.state().file, file)
+        self.state().file.replace(file).unwrap()
     }
 
     /// Deletes the journal of a complete file. Does nothing if it has been deleted.
     pub(super) fn end(&self) -> Result<()> {
         let mut state = self.state();
-        if state.ended {
+        if state.file.is_none() {
             return Ok(());
         }
         self.folder.remove(self.path.file_name().unwrap_or_default()).map_err(|error| {
             Error::new(ErrorKind::Io, format!("cannot delete the journal: {error}")).file(self.path.display())
         })?;
-        state.ended = true;
+        // On Windows, the name exists until the file is closed.
+        state.file = None;
         Ok(())
     }
 }
