@@ -118,3 +118,21 @@ def test_a_moved_store_is_written_to(tmp_path: Path) -> None:
         with opened(tmp_path / "new/b.h5") as file:
             assert file["x"][...].tolist() == [1, 1, 1, 2]
             assert file["y"][...].tolist() == [0, 1, 2]
+
+
+def test_a_copy_without_the_folder_is_not_written_to(tmp_path: Path) -> None:
+    session('with h5py.File("a.h5", "w") as file: file["x"] = np.ones(4)', tmp_path)
+    before = (tmp_path / "a.h5").read_bytes()
+    (tmp_path / "b.h5").write_bytes(before)
+    told = session(
+        """
+        for mode in ("r+", "a"):
+            try:
+                h5py.File("b.h5", mode)
+            except OSError as error:
+                print(error)
+        """,
+        tmp_path,
+    )
+    assert told.count("without its folder of logs; copy or move both") == 2
+    assert (tmp_path / "b.h5").read_bytes() == before

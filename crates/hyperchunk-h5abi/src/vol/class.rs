@@ -83,7 +83,7 @@ pub(super) fn class<const L: usize>() -> Class {
             file::file_optional::<L>, forward::file_close::<L>,
         ],
         group: row![
-            forward::group_create::<L>, forward::group_open::<L>, forward::group_get::<L>, link::group_specific::<L>,
+            forward::group_create::<L>, link::group_open::<L>, forward::group_get::<L>, link::group_specific::<L>,
             forward::group_optional::<L>, forward::group_close::<L>,
         ],
         link: row![

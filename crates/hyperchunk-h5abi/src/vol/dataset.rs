@@ -2,7 +2,7 @@
 
 use super::api::{Name, P};
 use super::failure::{Outcome, done};
-use super::object::Object;
+use super::object::{DATASET, Object};
 use super::slot::{NO_REQUEST, Slot, enter};
 use super::store;
 use crate::symbols::{Herr, Hid};
@@ -20,7 +20,7 @@ const INLINE_DATASETS: usize = 8;
 /// # Safety
 /// The arguments are those of a callback: arrays of `count`, objects of ours.
 unsafe fn transfer_all(
-    slot: &Slot,
+    slot: &'static Slot,
     writes: bool,
     count: usize,
     datasets: *const P,
@@ -38,7 +38,7 @@ unsafe fn transfer_all(
         any |= ours.dataset.is_some();
         ranks = ranks.or(ours.file.as_ref().filter(|file| file.has_ranks()));
         if let Some(sources) = &ours.sources {
-            sources.check()?;
+            sources.check(slot, ours.file.as_ref(), writes)?;
             gathers = true;
         }
     }
@@ -209,7 +209,7 @@ pub(super) unsafe extern "C" fn dataset_open<const L: usize>(
         // SAFETY: the arguments are passed on unchanged.
         let under =
             unsafe { (slot.api.dataset_open)(ours.under, at, ours.vol, name, dapl, dxpl, NO_REQUEST) };
-        Object::wrap_dataset(slot, under, ours.vol, ours.file.as_ref())
+        Object::wrap_opened(slot, DATASET, under, ours.vol, ours.file.as_ref())
     })
 }
 

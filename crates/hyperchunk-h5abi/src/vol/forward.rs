@@ -122,7 +122,6 @@ make! {
     attr_create(name: Name, kind: Hid, space: Hid, acpl: Hid, aapl: Hid, dxpl: Hid);
     attr_open(name: Name, aapl: Hid, dxpl: Hid);
     datatype_open(name: Name, tapl: Hid, dxpl: Hid);
-    group_open(name: Name, gapl: Hid, dxpl: Hid);
 }
 
 make_named! {

@@ -9,6 +9,8 @@ use crate::symbols::{Herr, Hid};
 use std::ffi::c_int;
 use std::ptr::null_mut;
 
+/// `H5I_GROUP`.
+const GROUP: c_int = 2;
 /// `H5VL_LINK_CREATE_HARD`.
 const HARD: c_int = 0;
 /// `H5VL_OBJECT_GET_FILE`.
@@ -130,6 +132,26 @@ pub(super) unsafe extern "C" fn group_specific<const L: usize>(
     })
 }
 
+pub(super) unsafe extern "C" fn group_open<const L: usize>(
+    object: P,
+    at: P,
+    name: Name,
+    gapl: Hid,
+    dxpl: Hid,
+    _: P,
+) -> P {
+    enter::<L, _>(null_mut(), |slot| {
+        // SAFETY: HDF5 passes an object of ours.
+        let ours = unsafe { Object::from_pointer(object) };
+        if let Some(file) = &ours.file {
+            file.check()?;
+        }
+        // SAFETY: the arguments are passed on unchanged.
+        let under = unsafe { (slot.api.group_open)(ours.under, at, ours.vol, name, gapl, dxpl, NO_REQUEST) };
+        Object::wrap_opened(slot, GROUP, under, ours.vol, ours.file.as_ref())
+    })
+}
+
 pub(super) unsafe extern "C" fn object_open<const L: usize>(
     object: P,
     at: P,
@@ -148,7 +170,7 @@ pub(super) unsafe extern "C" fn object_open<const L: usize>(
         if let Some(place) = unsafe { kind.as_mut() } {
             *place = found;
         }
-        Object::wrap_kind(slot, found, under, ours.vol, ours.file.as_ref())
+        Object::wrap_opened(slot, found, under, ours.vol, ours.file.as_ref())
     })
 }
 

@@ -3,7 +3,7 @@
 use super::api::P;
 use super::failure::Outcome;
 use super::slot::{NO_REQUEST, Slot, enter, enter_within};
-use super::store::{self, OpenStore, Sources, StoreDataset};
+use super::store::{self, LiveObject, OpenStore, Sources, StoreDataset};
 use crate::symbols::{Herr, Hid};
 use std::cell::Cell;
 use std::ffi::c_int;
@@ -132,6 +132,21 @@ impl Object {
                 close_dataset(slot, under, vol);
                 Err(error)
             }
+        }
+    }
+
+    /// Wraps an object that the connector below opened by a name. An object of a store that this process
+    /// writes, reached through a link to its file, is replaced by the one that this process has written.
+    pub(super) fn wrap_opened(
+        slot: &'static Slot,
+        kind: c_int,
+        under: P,
+        vol: Hid,
+        file: Option<&Arc<OpenStore>>,
+    ) -> Outcome<P> {
+        match store::live_object(slot, kind, under, vol, file)? {
+            Some(LiveObject { under, vol, file }) => Object::wrap_kind(slot, kind, under, vol, Some(&file)),
+            None => Object::wrap_kind(slot, kind, under, vol, file),
         }
     }
 

@@ -7,6 +7,7 @@ use super::super::object::{DATASET, Object};
 use super::super::slot::{NO_REQUEST, Slot};
 use super::describe::{self, GET_TYPE, PlaceholderDataset};
 use super::location::Location;
+use super::open_here::{close, live_object};
 use super::{OpenStore, SharedDataset, StoreDataset, attributes, create, open_store};
 use crate::symbols::{Herr, Hid};
 use hyperchunk_store::{DatasetId, Hyperslab, Marker};
@@ -148,23 +149,20 @@ fn source(
     if under.is_null() {
         return Err(ON_ERROR_STACK);
     }
+    let live = match found {
+        DATASET => live_object(slot, found, under, from.vol, from.file.as_ref())?,
+        _ => None,
+    };
+    let (under, vol, file) = match &live {
+        Some(live) => (live.under, live.vol, Some(&live.file)),
+        None => (under, from.vol, from.file.as_ref()),
+    };
     let diverted = match found {
-        DATASET => open_store::divert(slot, under, from.vol, from.file.as_ref()),
+        DATASET => open_store::divert(slot, under, vol, file),
         _ => Ok(None),
     };
-    slot.keep_errors(|| close(slot, under, from.vol, found));
+    slot.keep_errors(|| close(slot, under, vol, found));
     Ok(diverted?.map(|(_, dataset)| Arc::clone(&dataset.shared)))
-}
-
-/// Closes a lower object of a kind.
-fn close(slot: &Slot, under: P, vol: Hid, kind: c_int) {
-    let call = match kind {
-        GROUP => slot.api.group_close,
-        DATASET => slot.api.dataset_close,
-        _ => slot.api.datatype_close,
-    };
-    // SAFETY: a lower object that is not shared.
-    unsafe { call(under, vol, 0, NO_REQUEST) };
 }
 
 /// Replacement of the stubs in a copy by new datasets.

@@ -193,7 +193,8 @@ unsafe fn completed(slot: &'static Slot, ours: &Object, creation: Creation) -> O
 /// Returns the absolute path of a new object from its name, relative to an object of that kind.
 pub(super) fn absolute_path(slot: &Slot, ours: &Object, kind: c_int, name: &CStr) -> Vec<u8> {
     let name = name.to_bytes();
-    let parent = if name.starts_with(b"/") { Vec::new() } else { object_path(slot, ours, kind) };
+    let parent =
+        if name.starts_with(b"/") { Vec::new() } else { object_path(slot, ours.under, ours.vol, kind) };
     let parts = parent.split(|byte| *byte == b'/').chain(name.split(|byte| *byte == b'/'));
     let mut path = Vec::new();
     for part in parts.filter(|part| !part.is_empty() && *part != b".") {
@@ -204,7 +205,7 @@ pub(super) fn absolute_path(slot: &Slot, ours: &Object, kind: c_int, name: &CStr
 }
 
 /// Returns the path of an object, if the library knows it.
-fn object_path(slot: &Slot, ours: &Object, kind: c_int) -> Vec<u8> {
+pub(super) fn object_path(slot: &Slot, under: P, vol: Hid, kind: c_int) -> Vec<u8> {
     let mut at = Location::itself(kind);
     let mut length = 0;
     let mut buffer = vec![0_u8; 4096];
@@ -216,7 +217,7 @@ fn object_path(slot: &Slot, ours: &Object, kind: c_int) -> Vec<u8> {
     };
     let place = (&raw mut args).cast();
     // SAFETY: a lower object, a location that is the object itself, live places.
-    let status = unsafe { (slot.api.object_get)(ours.under, at.pointer(), ours.vol, place, 0, null_mut()) };
+    let status = unsafe { (slot.api.object_get)(under, at.pointer(), vol, place, 0, null_mut()) };
     buffer.truncate(if status < 0 { 0 } else { length });
     buffer
 }

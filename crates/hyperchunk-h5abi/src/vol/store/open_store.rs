@@ -349,6 +349,12 @@ fn find(slot: &'static Slot, options: &Options, flags: c_uint, path: &Path) -> O
                 path.display()
             )
         }
+        if writable && paths::is_skeleton(path) {
+            refuse!(
+                "cannot open {} for writing: it is the file of a sharded store without its folder of logs; copy or move both",
+                path.display()
+            )
+        }
         return Ok(None);
     }
     if writable && !may_write(path) {

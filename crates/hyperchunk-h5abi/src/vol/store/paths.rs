@@ -35,6 +35,12 @@ pub(super) fn open_for_writing(slot: &Slot, path: &Path) -> Option<Arc<Store>> {
     store.writer.as_ref().is_some_and(|writer| writer.is_of_this_process()).then_some(store)
 }
 
+/// Returns whether this process writes any store.
+pub(super) fn writes_any(slot: &Slot) -> bool {
+    let table = table().lock().unwrap_or_else(PoisonError::into_inner);
+    table.iter().any(|((library, _), store)| *library == slot.library.base() && store.strong_count() > 0)
+}
+
 pub(super) fn remember(store: &Arc<Store>) {
     let mut table = table().lock().unwrap_or_else(PoisonError::into_inner);
     table.retain(|_, store| store.strong_count() > 0);

@@ -240,6 +240,14 @@ impl SharedDataset {
         Ok(look(&mut self.current()?.layers))
     }
 
+    /// Returns whether this process, or other writers of the file, have changed elements or the extent since
+    /// the last commit.
+    pub(super) fn is_changed(&self) -> Result<bool> {
+        let state = self.current()?;
+        let is_changed = |layer: &Layer| layer.epoch >= PEERS_EPOCH && (layer.pieces.len() > 0);
+        Ok(state.extents.0 > 0 || state.layers.all.iter().any(is_changed))
+    }
+
     /// Returns whether anything was ever written.
     pub(super) fn is_written(&self) -> Result<bool> {
         self.with_layers(|layers| layers.all.iter().any(|layer| layer.pieces.len() > 0))
