@@ -5,7 +5,9 @@ use super::{Author, Merge};
 use crate::DatasetId;
 use hyperchunk::internal::pack::{Translation, compare_chunks, is_empty};
 use hyperchunk::{Dataset, Error, ErrorKind, Result, digest};
-use hyperchunk_format::model::{Attribute, Datatype, FillWhen, Layout, LinkTarget, Name, Reference};
+use hyperchunk_format::model::{
+    Attribute, Dataspace, Datatype, FillWhen, Layout, LinkTarget, Name, Reference,
+};
 use std::collections::{HashMap, HashSet};
 
 impl Merge {
@@ -66,6 +68,11 @@ impl Merge {
 
     /// Returns whether two native datasets are equal except for their elements and attributes.
     pub(super) fn same_description(&self, one: usize, other: usize) -> Result<bool> {
+        Ok(self.native(one)?.dims() == self.native(other)?.dims() && self.same_except_extent(one, other)?)
+    }
+
+    /// Returns whether two native datasets are equal except for their extents, elements and attributes.
+    pub(super) fn same_except_extent(&self, one: usize, other: usize) -> Result<bool> {
         let (first, second) = (self.native(one)?, self.native(other)?);
         let description = |dataset: &Dataset| {
             let kind = match dataset.layout() {
@@ -74,7 +81,11 @@ impl Merge {
                 // Compared by their sources.
                 Layout::Virtual { .. } => Some(Vec::new()),
             };
-            (kind, dataset.dataspace().clone())
+            let space = match dataset.dataspace() {
+                Dataspace::Simple { max, .. } => Some(max.clone()),
+                _ => None,
+            };
+            (kind, std::mem::discriminant(dataset.dataspace()), dataset.dims().len(), space)
         };
         Ok(description(first) == description(second)
             && self.new_type(one, first.datatype())? == self.new_type(other, second.datatype())?

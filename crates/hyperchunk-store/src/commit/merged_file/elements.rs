@@ -12,6 +12,7 @@ use hyperchunk::write::{DatasetWriter, Writer};
 use hyperchunk::{Error, ErrorKind, Result, digest};
 use hyperchunk_format::model::{Dataspace, FillWhen};
 use hyperchunk_format::select::Selection;
+use std::collections::HashSet;
 
 /// Maximum number of elements of a dataset that is merged element by element.
 const MAX_ELEMENTS: u64 = 1 << 22;
@@ -32,13 +33,14 @@ pub(super) enum MergeOutcome {
 pub(super) struct Elements {
     /// Digests of all elements.
     digests: Vec<[u8; 32]>,
-    /// Source objects of replaced elements, with the elements' numbers in row-major order. Later
+    /// Source objects of replaced elements, with the elements' numbers in the source's row-major order. Later
     /// entries take precedence.
     from: Vec<(usize, Vec<u64>)>,
 }
 
 impl Merge {
-    /// Merges the elements of a native dataset that differ from its base.
+    /// Merges the elements of a native dataset that differ from its base. Its extent may differ from the current
+    /// one: the larger one is kept, if it is larger in all dimensions.
     pub(super) fn merge_elements(
         &mut self,
         base: Option<usize>,
@@ -46,22 +48,39 @@ impl Merge {
         node: usize,
     ) -> Result<MergeOutcome> {
         let NodeKind::Native(now) = self.nodes[node].kind else { return Ok(MergeOutcome::NotComparable) };
-        if !self.same_description(now, item)? {
+        if !self.same_except_extent(now, item)? {
             return Ok(MergeOutcome::NotComparable);
         }
         let base = match base {
             Some(base)
                 if matches!(self.node_kind(base), NodeKind::Native(_))
-                    && self.same_description(base, item)? =>
+                    && self.same_except_extent(base, item)? =>
             {
                 Some(base)
             }
             _ => None,
         };
-        let Some(theirs) = self.digests(item)? else { return Ok(MergeOutcome::NotComparable) };
+        let (ours_dims, theirs_dims) =
+            (self.native(now)?.dims().to_vec(), self.native(item)?.dims().to_vec());
+        let base_dims = base.map(|base| Ok::<_, Error>(self.native(base)?.dims().to_vec())).transpose()?;
+        let is_grown = |dims: &[u64]| base_dims.as_deref().is_none_or(|base| contains(dims, base));
+        let dims = match () {
+            () if ours_dims == theirs_dims => &ours_dims,
+            // A smaller extent hides elements that others may have written.
+            () if !is_grown(&ours_dims) || !is_grown(&theirs_dims) => return Ok(MergeOutcome::NotComparable),
+            () if contains(&ours_dims, &theirs_dims) => &ours_dims,
+            () if contains(&theirs_dims, &ours_dims) => &theirs_dims,
+            () => return Ok(MergeOutcome::NotComparable),
+        };
+        let (Some(theirs), unwritten) = (self.digests(item)?, self.unwritten(item)?) else {
+            return Ok(MergeOutcome::NotComparable);
+        };
         let before = match base {
-            Some(base) => self.digests(base)?,
-            None => Some(vec![self.unwritten(item)?; theirs.len()]),
+            Some(base) => match self.digests(base)? {
+                Some(before) => before,
+                None => return Ok(MergeOutcome::NotComparable),
+            },
+            None => Vec::new(),
         };
         let mut elements = match self.nodes[node].elements.take() {
             Some(elements) => elements,
@@ -70,30 +89,57 @@ impl Merge {
                 None => return Ok(MergeOutcome::NotComparable),
             },
         };
-        let Some(before) = before.filter(|before| before.len() == elements.digests.len()) else {
-            self.nodes[node].elements = Some(elements);
-            return Ok(MergeOutcome::NotComparable);
+        let at = |digests: &[[u8; 32]], own: &[u64], number: u64| {
+            let number = usize::try_from(renumber(number, dims, own)?).ok()?;
+            digests.get(number).copied()
         };
-        let (mut taken, mut conflicts, mut first) = (Vec::new(), 0, None);
-        for (number, ((ours, theirs), before)) in
-            elements.digests.iter_mut().zip(theirs).zip(&before).enumerate()
-        {
-            if theirs == *before || theirs == *ours {
+        let count: u64 = dims.iter().product();
+        let mut merged = Vec::with_capacity(elements.digests.len().max(theirs.len()));
+        let (mut kept, mut taken, mut conflicts, mut first) = (HashSet::new(), Vec::new(), 0, None);
+        for number in 0..count {
+            let before = base_dims.as_deref().and_then(|base| at(&before, base, number)).unwrap_or(unwritten);
+            let ours = at(&elements.digests, &ours_dims, number).unwrap_or(before);
+            let theirs = at(&theirs, &theirs_dims, number).unwrap_or(before);
+            if theirs == before || theirs == ours {
+                if theirs != ours && *dims != ours_dims {
+                    kept.insert(number);
+                }
+                merged.push(ours);
                 continue;
             }
             if ours != before {
                 conflicts += 1;
-                first.get_or_insert(number as u64);
+                first.get_or_insert(number);
             }
-            *ours = theirs;
-            taken.push(number as u64);
+            merged.push(theirs);
+            taken.extend(renumber(number, dims, &theirs_dims));
         }
-        if !taken.is_empty() {
-            elements.from.push((item, taken));
+        let conflict = first.map(|first| coordinates(dims, first));
+        if *dims == ours_dims {
+            if !taken.is_empty() {
+                elements.from.push((item, taken));
+            }
+        } else {
+            // The larger dataset is copied, and the elements of the current one are written over it.
+            let of =
+                |own: &[u64], number: &u64| renumber(*number, own, dims).is_some_and(|at| kept.contains(&at));
+            let mut numbers: Vec<u64> =
+                kept.iter().filter_map(|number| renumber(*number, dims, &ours_dims)).collect();
+            numbers.sort_unstable();
+            let mut from = vec![(now, numbers)];
+            for (item, mut numbers) in std::mem::take(&mut elements.from) {
+                let own = self.native(item)?.dims().to_vec();
+                numbers.retain(|number| of(&own, number));
+                from.push((item, numbers));
+            }
+            from.retain(|(_, numbers)| !numbers.is_empty());
+            elements.from = from;
+            self.nodes[node].kind = NodeKind::Native(item);
         }
+        elements.digests = merged;
         self.nodes[node].elements = Some(elements);
-        Ok(match first {
-            Some(first) => MergeOutcome::Conflicts(conflicts, coordinates(self.native(item)?.dims(), first)),
+        Ok(match conflict {
+            Some(first) => MergeOutcome::Conflicts(conflicts, first),
             None => MergeOutcome::Merged,
         })
     }
@@ -107,12 +153,14 @@ impl Merge {
         dataset: &DatasetWriter,
     ) -> Result<()> {
         let Some(elements) = &self.nodes[node].elements else { return Ok(()) };
+        let dataset_dims = dataset.dims();
         for (item, numbers) in &elements.from {
             let (listed, old) = (&self.packing.contents.items[*item], self.native(*item)?);
             let keep = (&Chunking::Keep, &Filtering::Keep);
             let plan = dataset_plan(&self.packing.contents, listed, old, false, keep)?;
             let dims = old.dims();
-            let selection = if numbers.len() == elements.digests.len() {
+            let is_all = numbers.len() == elements.digests.len() && dims == dataset_dims;
+            let selection = if is_all {
                 Selection::All
             } else {
                 let coordinates = numbers.iter().flat_map(|number| coordinates(dims, *number)).collect();
@@ -148,6 +196,21 @@ impl Merge {
         };
         digest::element_following(dataset, &bytes, &self.follow(item))
     }
+}
+
+/// Returns whether an extent is at least as large as another one in each dimension.
+fn contains(dims: &[u64], other: &[u64]) -> bool {
+    dims.len() == other.len() && dims.iter().zip(other).all(|(dim, other)| dim >= other)
+}
+
+/// Returns the number of an element of an extent in another extent; `None` if it is outside.
+fn renumber(number: u64, from: &[u64], to: &[u64]) -> Option<u64> {
+    if from == to {
+        return Some(number);
+    }
+    coordinates(from, number).iter().zip(to).try_fold(0_u64, |sum, (place, dim)| {
+        (place < dim).then(|| sum.saturating_mul(*dim).saturating_add(*place))
+    })
 }
 
 /// Returns the index of an element, by its number in row-major order.
