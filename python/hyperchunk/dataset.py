@@ -401,7 +401,8 @@ class Dataset(HLObject):
         return selections.select(self._dims, args)
 
     def read_direct(self, dest: Array, source_sel: Index | None = None, dest_sel: Index | None = None) -> None:
-        """Reads into an existing array, with conversion to its dtype.
+        """Reads into an existing array, with conversion to its dtype. Members of records that the dataset lacks keep
+        their values.
 
         Args:
             dest: A C-contiguous, writable array.
@@ -437,7 +438,10 @@ class Dataset(HLObject):
         if target.simple:
             # NumPy drops dimensions that are indexed by an integer.
             found = found.reshape([length for length, gone in zip(shape, target.scalar, strict=True) if not gone])
-        dest[... if dest_sel is None else selections.numpy_index(dest_sel, dest.shape)] = found
+        index = ... if dest_sel is None else selections.numpy_index(dest_sel, dest.shape)
+        if dest.dtype.names is not None:
+            found = values.over(np.array(dest[index]), found, data.datatype.description)
+        dest[index] = found
 
     def read_chunk(self, offset: Sequence[int]) -> tuple[int, bytes]:
         """Returns the stored form of the chunk whose first element has the indices `offset`: the mask of skipped

@@ -491,6 +491,19 @@ def _has_handle(description: Description) -> bool:
             return False
 
 
+def has_sequences(description: Description) -> bool:
+    """Returns whether a datatype has strings or sequences of any length."""
+    match description[0]:
+        case "vlen" | "vlen-string":
+            return True
+        case "compound":
+            return any(has_sequences(member) for _, _, member in description[2])
+        case "array":
+            return has_sequences(description[3])
+        case _:
+            return False
+
+
 @lru_cache(maxsize=1024)
 def to_dtype(description: Description) -> Dtype:
     """Returns the dtype of a dataset or attribute with this datatype."""

@@ -85,6 +85,22 @@ def plan_as(description: Description, dtype: Dtype) -> Plan:
     return Plan(description, part(description, dtype))
 
 
+def over(before: Array, found: Array, description: Description) -> Array:
+    """Returns the values of an array after a read: those that were read, and the ones that it had of members of
+    records that `description` lacks.
+    """
+    while description[0] == "array":
+        description = description[3]
+    if before.dtype.names is None or description[0] != "compound":
+        return found
+    members = {name.decode("utf-8", "surrogateescape"): member for name, _, member in description[2]}
+    found = np.broadcast_to(found, before.shape)
+    for name in before.dtype.names:
+        if name in members:
+            before[name] = over(before[name], found[name], members[name])
+    return before
+
+
 def part(source: Description, dtype: Dtype) -> Part:
     """Describes the conversion of elements of `source` to `dtype`."""
     if dtype.subdtype is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -94,7 +95,7 @@ class AttrID(ObjectID):
             raise OSError("Unable to read attribute (null dataspace)")
         memory, arr = plain_memory(mtype, arr, tuple(shape))
         if memory is not None:
-            out = np.zeros(arr.size * memory[1], np.uint8)
+            out = elements.flat(arr).copy()  # members that the attribute lacks keep their values
             _core.Conversion(datatype, _core.Datatype(memory)).run(stored, out)
             arr[...] = out.view(arr.dtype).reshape(arr.shape)
             return
@@ -103,17 +104,17 @@ class AttrID(ObjectID):
 
     def write(self, arr: Array, mtype: h5t.TypeID | None = None) -> None:
         """Writes the elements of an array, with conversion from its dtype."""
-        datatype, shape, _ = self._stored
+        datatype, shape, before = self._stored
         hc = self._owner._written
         given = np.ascontiguousarray(arr)
         memory, given = plain_memory(mtype, given, tuple(shape or ()))
         if memory is None:
-            made = elements.to_stored(hc._writing.writer, datatype.description, given.reshape(np.shape(arr)))
+            found = elements.ready(hc._writing.writer, datatype.description, given.reshape(np.shape(arr)))
         else:
             found = elements.Ready(given, tuple(shape or ()), None if memory == datatype.description else memory)
-            made = elements.stored_bytes(found, datatype.description)
-        if len(made) != int(np.prod(shape or (), dtype=np.int64)) * datatype.size:
+        if math.prod(found.shape) != math.prod(shape or ()):
             raise ValueError(f"expected elements of shape {shape}, got {np.shape(arr)}")
+        made = elements.stored_bytes(found, datatype.description, before)
         hc._node.set_attribute(self._name, datatype, shape, made, utf8=not self._name.isascii())
 
     def __eq__(self, other: object) -> bool:

@@ -195,7 +195,8 @@ class DatasetID(LocationID[Dataset]):
         count, target = chosen.get_select_npoints(), chosen if mspace is h5s.ALL else mspace
         memory, arr = plain_memory(mtype, arr, target._need())
         if memory is not None:
-            raw = np.zeros(count, f"V{memory[1]}")
+            # Members that the dataset lacks keep their values.
+            raw = elements.flat(_gather(arr, target)[:count]).copy().view(f"V{memory[1]}")
             if count:
                 hc._data.read(chosen._native(), _core.Conversion(hc._data.datatype, _core.Datatype(memory)), raw)
             _scatter(arr, target, raw.view(arr.dtype))

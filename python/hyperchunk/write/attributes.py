@@ -111,12 +111,15 @@ class WritableAttributes(MutableNames, AttributeManager):
         )
 
     def modify(self, name: str | bytes, value: object) -> None:
-        """Changes the value of an attribute, which keeps its type and shape; creates it if it does not exist."""
+        """Changes the value of an attribute, which keeps its type and shape; creates it if it does not exist.
+
+        Members of a compound that `value` lacks keep their values.
+        """
         found = self._object.attribute(encode(name))
         if found is None:
             self.create(name, value)
             return
-        datatype, shape, _ = found
+        datatype, shape, before = found
         if shape is None:
             raise also(InvalidError("Empty attributes can't be modified"), OSError)
         writer = writing(self._opened).writer
@@ -131,7 +134,7 @@ class WritableAttributes(MutableNames, AttributeManager):
         made = elements.ready(writer, description, array)
         if made.shape != tuple(shape) and not (int(np.prod(made.shape)) == int(np.prod(shape)) == 1):
             raise TypeError(f"Shape of data is incompatible with existing attribute (new {made.shape}, old {shape})")
-        stored = elements.stored_bytes(made, description)
+        stored = elements.stored_bytes(made, description, before)
         raw = encode(name)
         self._node.set_attribute(raw, datatype, list(shape), stored, utf8=not raw.isascii())
 

@@ -135,6 +135,12 @@ def keywords(
         raise unexpected_keyword("create_dataset", unknown, DatasetOptions.__optional_keys__)
     if fill_time not in ("alloc", "never", "ifset"):
         raise ValueError(f"fill_time must be one of 'alloc', 'never' or 'ifset', not {fill_time!r}")
+    if fill_time == "never" and dtypes.has_sequences(description):
+        # Of elements that were not written, libhdf5 would follow whatever the file has there.
+        message = (
+            "cannot create the dataset: strings and sequences of any length need a fill value; omit fill_time='never'"
+        )
+        raise InvalidError(message)
     bounds = _bounds(shape, maxshape)
     laid = _layout(layout, shape, bounds, chunks, bool(wanted), external)
     extent = _chunks(chunks, shape, bounds, description[1]) if laid == "chunked" else ()

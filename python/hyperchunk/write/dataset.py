@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from hyperchunk import _core, selections
 from hyperchunk.dataset import AnyDataset, Dataset
+from hyperchunk.dtypes import Description
 from hyperchunk.exceptions import (
     ExtentError,
     InvalidError,
@@ -234,16 +235,16 @@ class WritableDataset(WritableObject, Dataset):
         read and written.
         """
         data = self._out
-        stored = data.datatype.description
         dims = data.shape
         if dims is None:
             raise also(also(InvalidError("Empty datasets cannot be written"), TypeError), OSError)
         selection = self._find_selection(dims, args)
-        described = {name.decode("utf-8", "surrogateescape"): member for name, _, member in stored[2]}
-        outer = selection.read_shape
-        whole = np.zeros((*outer, stored[1]), np.uint8)
-        if whole.size:
-            data.read(selection.native, None, whole)
+        described = {
+            name.decode("utf-8", "surrogateescape"): member for name, _, member in data.datatype.description[2]
+        }
+        parts: list[Array] = []
+        members: list[tuple[bytes, int, Description]] = []
+        size = 0
         for name, array in columns.items():
             made = elements.ready(self._writing.writer, described[name], array)
             memory = described[name] if made.memory is None else made.memory
@@ -253,13 +254,12 @@ class WritableDataset(WritableObject, Dataset):
                 spread = np.broadcast_to(made.array.reshape(shape + inner), selection.shape + inner)
             else:
                 spread = selection.stored(made.array, inner)
-            if whole.size:
-                source = ("compound", memory[1], ((name.encode("utf-8", "surrogateescape"), 0, memory),))
-                _core.Conversion(elements.datatype(source), elements.datatype(stored)).run(
-                    elements.flat(spread), whole.reshape(-1)
-                )
-        if whole.size:
-            data.write(selection.native, None, whole.reshape(-1))
+            parts.append(elements.flat(spread).reshape(-1, memory[1]))
+            members.append((name.encode("utf-8", "surrogateescape"), size, memory))
+            size += memory[1]
+        records = np.concatenate(parts, axis=1)
+        if records.size:
+            data.write(selection.native, elements.datatype(("compound", size, tuple(members))), records.reshape(-1))
 
     def write_direct(self, source: Array, source_sel: Index | None = None, dest_sel: Index | None = None) -> None:
         """Writes from an array; the selections are made by ``numpy.s_[…]``."""

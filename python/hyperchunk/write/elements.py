@@ -189,6 +189,16 @@ def _is_one_sequence(value: object, element: Dtype) -> bool:
     return _depth(value) <= 1 + _levels(element)
 
 
+def _in_order(array: Array, dtype: Dtype) -> Array:
+    """Returns records with the members in the order of a dtype, if they have the same names: NumPy assigns them in
+    order.
+    """
+    names = dtype.names
+    if names is None or array.dtype.names == names or set(array.dtype.names or ()) != set(names):
+        return array
+    return array[list(names)]
+
+
 def _to_sequence_array(value: object, dtype: Dtype, element: Dtype) -> Array:
     """Returns an array of sequences: rows of a numeric array, or items of nested lists."""
     if element.kind == "O" and _is_one_sequence(value, element):
@@ -198,7 +208,8 @@ def _to_sequence_array(value: object, dtype: Dtype, element: Dtype) -> Array:
         return to_object_array(whole, dtype)
     if not (isinstance(value, np.ndarray) and value.dtype.kind == "O"):
         try:
-            plain = np.asarray(value, dtype=element)
+            plain = _in_order(np.asarray(value), element) if isinstance(value, np.ndarray) else value
+            plain = np.asarray(plain, dtype=element)
         except (ValueError, TypeError):
             plain = None
         if plain is not None and element.kind != "O":
@@ -386,7 +397,7 @@ def _joined(rows: list[Array], shown: Dtype) -> Array:
     if not rows:
         return np.empty((0, *(shown.subdtype[1] if shown.subdtype is not None else ())), _base(shown))
     if len({row.dtype for row in rows}) > 1:
-        rows = [row.astype(_base(shown)) for row in rows]
+        rows = [_in_order(row, _base(shown)).astype(_base(shown)) for row in rows]
     return np.concatenate(rows)
 
 
@@ -460,13 +471,15 @@ def to_stored(writer: _core.Writer, target: Description, array: Array) -> bytes:
     return stored_bytes(ready(writer, target, array), target)
 
 
-def stored_bytes(found: Ready, target: Description) -> bytes:
-    """Returns elements in memory in their stored form."""
+def stored_bytes(found: Ready, target: Description, before: bytes | None = None) -> bytes:
+    """Returns elements in memory in their stored form. `before` is the stored form of elements to change: members of
+    compounds that `found` lacks stay as they are.
+    """
     data = flat(found.array)
     if found.memory is None:
         return data.tobytes()
     count = int(np.prod(found.shape, dtype=np.int64))
-    out = np.zeros(count * target[1], np.uint8)
+    out = np.zeros(count * target[1], np.uint8) if before is None else np.frombuffer(bytearray(before), np.uint8)
     if count:
         _core.Conversion(_core.Datatype(found.memory), _core.Datatype(target)).run(data, out)
     return out.tobytes()

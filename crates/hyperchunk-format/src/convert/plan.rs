@@ -44,6 +44,24 @@ impl Conversion {
         self.from_size == self.to_size && matches!(self.step, Step::Copy(size) if size == self.from_size)
     }
 
+    /// Returns whether `from` lacks a member of a compound that `to` has, so that elements of `to` are only changed
+    /// in part.
+    #[must_use]
+    pub fn is_partial(from: &Datatype, to: &Datatype) -> bool {
+        match (&from.class, &to.class) {
+            (Class::Compound { members }, Class::Compound { members: wanted }) => {
+                let given: HashMap<&[u8], &Datatype> =
+                    members.iter().map(|member| (member.name.as_bytes(), &member.datatype)).collect();
+                wanted.iter().any(|member| {
+                    let found = given.get(member.name.as_bytes());
+                    found.is_none_or(|found| Self::is_partial(found, &member.datatype))
+                })
+            }
+            (Class::Array { base, .. }, Class::Array { base: wanted, .. }) => Self::is_partial(base, wanted),
+            _ => false,
+        }
+    }
+
     /// Converts `count` elements. Bytes of `to` without a counterpart in `from` are left unchanged.
     ///
     /// # Errors

@@ -4,7 +4,7 @@ mod spec;
 
 use super::*;
 use crate::ErrorKind;
-use crate::model::{ByteOrder, Class, Datatype, Name, ReferenceKind};
+use crate::model::{ByteOrder, Class, Datatype, Member, Name, ReferenceKind};
 use spec::parse;
 
 fn bytes(text: &str) -> Vec<u8> {
@@ -267,4 +267,32 @@ fn any_type() {
         assert_eq!(single, result[to.size as usize..][..to.size as usize]);
     }
     assert!(converted > 100, "{converted}");
+}
+
+#[test]
+fn test_elements_are_changed_in_part_if_members_lack() {
+    let byte = || Datatype::integer(1, true, ByteOrder::Little);
+    let compound = |members: &[(&str, Datatype)]| {
+        let mut offset = 0;
+        let place = |(name, datatype): &(&str, Datatype)| {
+            let member = Member { name: Name::from(*name), offset, datatype: datatype.clone() };
+            offset += datatype.size;
+            member
+        };
+        let members = members.iter().map(place).collect();
+        Datatype { size: offset, class: Class::Compound { members } }
+    };
+    let pair = compound(&[("a", byte()), ("b", byte())]);
+    let part = compound(&[("b", byte())]);
+    let array = |base: &Datatype| Datatype {
+        size: base.size * 2,
+        class: Class::Array { dims: vec![2], base: Box::new(base.clone()) },
+    };
+    assert!(!Conversion::is_partial(&pair, &part));
+    assert!(Conversion::is_partial(&part, &pair));
+    assert!(!Conversion::is_partial(&byte(), &byte()));
+    assert!(Conversion::is_partial(&array(&part), &array(&pair)));
+    let nested = |inner: Datatype| compound(&[("x", byte()), ("y", inner)]);
+    assert!(Conversion::is_partial(&nested(part), &nested(pair.clone())));
+    assert!(!Conversion::is_partial(&nested(pair.clone()), &nested(pair)));
 }

@@ -3,11 +3,11 @@
 use super::chunk_key::Key;
 use super::chunks::{Chunks, Data, Elements, NewChunk};
 use super::journal::Entry;
-use super::message_limits;
 use super::options::{DatasetOptions, NewLayout};
 use super::tree::{DatasetNode, NodeId};
 use super::writer::Writer;
-use crate::{Error, ErrorKind, Result, live};
+use super::{committed_places, message_limits};
+use crate::{Error, ErrorKind, Result, live, room};
 use hyperchunk_format::convert::Conversion;
 use hyperchunk_format::encode::LibVersion;
 use hyperchunk_format::model::{
@@ -159,10 +159,12 @@ impl DatasetWriter {
         self.write_elements(selection, &Elements { data, size: self.node.element_size, conversion: None })
     }
 
-    /// Converts elements of another type and writes them, as [`DatasetWriter::write`] does.
+    /// Converts elements of another type and writes them, as [`DatasetWriter::write`] does. Members of a compound
+    /// that `datatype` lacks stay as they are, as in libhdf5: the elements are read first.
     ///
     /// # Errors
-    /// As [`DatasetWriter::write`]; Conversion if HDF5 does not convert between the types.
+    /// As [`DatasetWriter::write`]; Conversion if HDF5 does not convert between the types; of such a part of a
+    /// compound, those of [`Writer::snapshot`] and of the read.
     ///
     /// # Examples
     /// ```
@@ -185,8 +187,31 @@ impl DatasetWriter {
         let conversion = Conversion::new(datatype, &self.node.datatype)?;
         let size = usize::try_from(datatype.size)
             .map_err(|_| Error::limit("an element exceeds the address space"))?;
+        if Conversion::is_partial(datatype, &self.node.datatype) {
+            return self.write_members(selection, &conversion, data, size);
+        }
         let conversion = (!conversion.is_copy()).then_some(conversion);
         self.write_elements(selection, &Elements { data, size, conversion })
+    }
+
+    /// Changes the members of selected elements that `conversion` has.
+    fn write_members(
+        &self,
+        selection: &Selection,
+        conversion: &Conversion,
+        data: &[u8],
+        size: usize,
+    ) -> Result<()> {
+        self.check_stored()?;
+        let _one = self.node.members.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = data.len() / size.max(1);
+        let mut elements = room::zeros(count.saturating_mul(self.node.element_size))?;
+        {
+            let _reading = self.file.reading();
+            self.file.snapshot_object(self.id)?.dataset()?.read(selection, &mut elements)?;
+        }
+        conversion.run(data, &mut elements, count).map_err(|error| self.named(error))?;
+        self.write(selection, &elements)
     }
 
     /// Checks that the dataset can be written; an edit cannot change all datasets.
@@ -195,19 +220,33 @@ impl DatasetWriter {
         checked.map_err(|error| self.named(error))
     }
 
-    fn write_elements(&self, selection: &Selection, elements: &Elements<'_>) -> Result<()> {
-        let _in_use = self.file.0.open()?;
+    /// Checks that the dataset can be written, and that its elements are stored.
+    fn check_stored(&self) -> Result<()> {
         self.check_writable()?;
         if self.node.pipeline.iter().any(|filter| filter.id == live::FILTER) {
             let message = "cannot write or resize a live dataset: its values are computed; to replace it, remove it \
                            first, `hyperchunk udf rm FILE:DATASET`";
             return Err(self.named(Error::unsupported(message)));
         }
+        Ok(())
+    }
+
+    fn write_elements(&self, selection: &Selection, elements: &Elements<'_>) -> Result<()> {
+        let _in_use = self.file.0.open()?;
+        self.check_stored()?;
         // Counted before the write, too, so that a snapshot that is taken during the write becomes stale.
         self.file.0.changed();
         let written = self.node.write(&self.file.0, selection, elements);
         self.file.0.changed();
-        written.map_err(|error| self.named(error))
+        written.map_err(|error| self.named(self.located(error)))
+    }
+
+    /// Adds the dataset's path to an error. No lock may be held.
+    fn located(&self, error: Error) -> Error {
+        match committed_places::paths(&self.file.0.tree()).get(&self.id) {
+            Some(path) => error.object(String::from_utf8_lossy(path)),
+            None => error,
+        }
     }
 
     /// Copies ranges of other files to a contiguous dataset, in any order, with `threads` threads. Bytes

@@ -124,6 +124,7 @@ pub(super) fn dataset_node(
         edge_chunks_unfiltered: false,
         is_edited: false,
         touched: AtomicBool::new(true),
+        members: Mutex::default(),
     };
     if let (Data::Compact(data), Some(bytes)) = (&node.data, bytes) {
         *data.write().unwrap_or_else(PoisonError::into_inner) =

@@ -9,7 +9,7 @@ use hyperchunk_format::model::{
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 /// Number of an object of a file that is open for writing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -123,6 +123,8 @@ pub(super) struct DatasetNode {
     pub(super) is_edited: bool,
     /// True if layout or extent have changed since the last commit of an edit.
     pub(super) touched: AtomicBool,
+    /// Held while members of compounds are changed, so that threads may change different ones.
+    pub(super) members: Mutex<()>,
 }
 
 impl DatasetNode {
