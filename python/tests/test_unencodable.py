@@ -125,3 +125,36 @@ def test_an_extent_that_hdf5_cannot_count(tmp_path: Path, extent: int, options: 
         file.create_dataset("most", (2**63 - 1,), "i1", chunks=(10,))
     with h5py.File(path) as file:
         assert {name: file[name].shape for name in file} == {"grows": (10,), "most": (2**63 - 1,)}
+
+
+def _keeps(path: Path, mode: str, change: Callable[[Any], None]) -> None:
+    """Checks that a session in which a change is refused keeps the rest."""
+    with hyperchunk.open(path, mode) if mode == "r+" else hyperchunk.create(path) as file:
+        file.attrs["precious"] = 1
+        change(file)
+        file["after"] = 2
+    with h5py.File(path) as file:
+        assert (file.attrs["precious"], file["after"][()]) == (1, 2)
+
+
+@pytest.mark.parametrize("number", [32013, 32017, 32018, 32024, 32028, 40123])
+@pytest.mark.parametrize("part", [np.s_[0], np.s_[1, 2:5], np.s_[...]])
+@pytest.mark.parametrize("mode", ["w", "r+"])
+def test_part_of_a_chunk_that_cannot_be_encoded_is_refused_at_once(
+    number: int, part: Any, mode: str, tmp_path: Path
+) -> None:
+    """And not kept in memory until a commit, which would fail whatever the program does."""
+
+    def change(file: Any) -> None:
+        options = {"chunks": (8, 8), "filters": [(number, [1])], "allow_unknown_filter": True}
+        dataset = file.create_dataset("d", (8, 8), "f4", **options)
+        with pytest.raises(
+            hyperchunk.exceptions.HyperchunkError, match=r"can be read, but not written|filter"
+        ) as caught:
+            dataset[part] = 1
+        assert "/d" in str(caught.value)
+        assert str(number) in str(caught.value)
+
+    if mode == "r+":
+        hyperchunk.create(tmp_path / "a.h5").close()
+    _keeps(tmp_path / "a.h5", mode, change)

@@ -22,6 +22,10 @@ impl Codec for BitRounding {
         self.name
     }
 
+    fn can_encode(&self) -> bool {
+        false
+    }
+
     fn decode(&self, input: &[u8], output: &mut Vec<u8>, _: &Context<'_>) -> Result<()> {
         output.extend_from_slice(input);
         Ok(())

@@ -1,6 +1,6 @@
 //! Encoding of a chunk with a whole pipeline.
 
-use super::{Codec, EncodeContext, EncodeOutcome, lookup, registered};
+use super::{Codec, EncodeContext, EncodeOutcome, lookup, only_decoded, registered};
 use crate::model::Filter;
 use crate::{Error, ErrorKind, Result};
 
@@ -30,6 +30,20 @@ impl Encoder {
     #[must_use]
     pub fn with_threads(threads: usize) -> Self {
         Self { threads, ..Self::default() }
+    }
+
+    /// Checks that chunks can be encoded: that each filter is known and has an encoder.
+    ///
+    /// # Errors
+    /// MissingFilter for an unknown filter, Unsupported for one without an encoder.
+    pub fn check(pipeline: &[Filter]) -> Result<()> {
+        pipeline.iter().try_for_each(|filter| {
+            lookup(filter.id, |codec| match codec {
+                Some(codec) if codec.can_encode() => Ok(()),
+                Some(codec) => Err(only_decoded(codec.name(), codec.id()).within(codec.name())),
+                None => Err(registered::missing(filter)),
+            })
+        })
     }
 
     /// Encodes `chunk` and returns the bytes to store, and the mask of the skipped filters. As in libhdf5,

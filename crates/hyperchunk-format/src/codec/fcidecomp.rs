@@ -19,6 +19,10 @@ impl Codec for Fcidecomp {
         "fcidecomp"
     }
 
+    fn can_encode(&self) -> bool {
+        false
+    }
+
     fn decode(&self, input: &[u8], output: &mut Vec<u8>, context: &Context<'_>) -> Result<()> {
         self.decode_over(input, output, context)
     }

@@ -166,6 +166,11 @@ pub enum EncodeOutcome {
     Refused,
 }
 
+/// Returns the error for chunks with a filter that has no encoder.
+fn only_decoded(name: &str, id: u16) -> Error {
+    Error::unsupported(format!("chunks with the filter {name} ({id}) can be read, but not written"))
+}
+
 /// Implementation of a filter. Only [`Codec::decode`] and, for writing, [`Codec::encode`] are needed; the
 /// other methods save time.
 pub trait Codec: Send + Sync + std::fmt::Debug {
@@ -216,9 +221,12 @@ pub trait Codec: Send + Sync + std::fmt::Debug {
         context: &EncodeContext<'_>,
     ) -> Result<EncodeOutcome> {
         let _ = (input, output, context);
-        let message =
-            format!("chunks with the filter {} ({}) can be read, but not written", self.name(), self.id());
-        Err(Error::unsupported(message))
+        Err(only_decoded(self.name(), self.id()))
+    }
+
+    /// Returns whether there is an encoder: false if [`Codec::encode`] is always an error.
+    fn can_encode(&self) -> bool {
+        true
     }
 
     /// Encodes like [`Codec::encode`], with the help of up to `threads` threads, the calling one included, that

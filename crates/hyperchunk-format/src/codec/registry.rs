@@ -71,13 +71,24 @@ pub fn lookup<T>(id: u16, with: impl FnOnce(Option<&dyn Codec>) -> T) -> T {
 mod tests {
     use super::*;
     use crate::Result;
-    use crate::codec::Context;
+    use crate::codec::{Context, EncodeContext};
 
     #[test]
     fn every_number_once() {
         for (place, codec) in BUILT_IN.iter().enumerate() {
             let again = BUILT_IN[place + 1..].iter().find(|other| other.id() == codec.id());
             assert!(again.is_none(), "{codec:?} {again:?}");
+        }
+    }
+
+    #[test]
+    fn only_codecs_with_an_encoder_say_that_they_have_one() {
+        for codec in BUILT_IN {
+            let context = EncodeContext { parameters: &[], optional: true };
+            let encoded = codec.encode(&[0; 16], &mut Vec::new(), &context);
+            let is_refused =
+                encoded.is_err_and(|error| error.message().contains("can be read, but not written"));
+            assert_eq!(codec.can_encode(), !is_refused, "{codec:?}");
         }
     }
 

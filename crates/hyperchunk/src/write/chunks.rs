@@ -3,10 +3,10 @@
 use super::chunk_key::Key;
 use super::encoding::Scratch;
 use super::journal::{Entry, PlacedChunk, digest};
-use super::tree::DatasetNode;
+use super::tree::{DatasetNode, NodeId, NodeKind};
 use super::writer::Inner;
 use crate::read::spread;
-use crate::{Error, Result, room};
+use crate::{Error, ErrorKind, Result, room};
 use hyperchunk_format::codec::{Decoder, Encoder};
 use hyperchunk_format::convert::Conversion;
 use hyperchunk_format::model::{Chunk, ExternalFile, FillTime, FillWhen, VirtualMapping};
@@ -608,6 +608,8 @@ impl DatasetNode {
     ) -> Result<()> {
         let mut waiting = locked(&chunks.waiting);
         if !waiting.chunks.contains_key(piece.chunk()) {
+            // Otherwise no commit would succeed.
+            Encoder::check(&self.pipeline)?;
             let room = inner.options.waiting_bytes.max(chunks.bytes);
             if inner.waiting_bytes.load(Ordering::Relaxed) + chunks.bytes > room
                 && let Some(oldest) = waiting.order.front().cloned()
@@ -628,6 +630,31 @@ impl DatasetNode {
             Some(bytes) => scatter(piece, elements, self.element_size, bytes),
             None => Ok(()),
         }
+    }
+}
+
+impl Inner {
+    /// Stores all partially written chunks. If some fail, the others are still stored. Those of deleted datasets
+    /// that cannot be encoded are dropped.
+    pub(super) fn flush_waiting(&self) -> Result<()> {
+        let tree = self.tree();
+        let mut failed = None;
+        let mut reachable: Option<HashSet<NodeId>> = None;
+        for (number, node) in tree.nodes.iter().enumerate() {
+            let NodeKind::Dataset(dataset) = &node.kind else { continue };
+            let Data::Chunked(chunks) = &dataset.data else { continue };
+            let Err(error) = chunks.flush(self, dataset) else { continue };
+            let kinds = [ErrorKind::Unsupported, ErrorKind::MissingFilter, ErrorKind::Invalid];
+            if kinds.contains(&error.kind()) {
+                let reachable = reachable.get_or_insert_with(|| tree.reachable().into_iter().collect());
+                if !reachable.contains(&NodeId(number)) {
+                    chunks.forget_all_waiting(self);
+                    continue;
+                }
+            }
+            failed.get_or_insert(error);
+        }
+        failed.map_or(Ok(()), Err)
     }
 }
 

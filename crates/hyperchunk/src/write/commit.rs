@@ -349,21 +349,6 @@ impl Inner {
         Ok(structure)
     }
 
-    /// Stores all partially written chunks. If some fail, the others are still stored.
-    pub(super) fn flush_waiting(&self) -> Result<()> {
-        let tree = self.tree();
-        let mut failed = None;
-        for node in &tree.nodes {
-            if let NodeKind::Dataset(dataset) = &node.kind
-                && let Data::Chunked(chunks) = &dataset.data
-                && let Err(error) = chunks.flush(self, dataset)
-            {
-                failed.get_or_insert(error);
-            }
-        }
-        failed.map_or(Ok(()), Err)
-    }
-
     /// Returns the objects that cannot be encoded, with the reason.
     pub(super) fn unencodable(&self) -> Vec<(NodeId, Error)> {
         let tree = self.tree();

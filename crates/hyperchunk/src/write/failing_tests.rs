@@ -3,11 +3,14 @@
 use super::journal::{Entry, Journal, NewDataset};
 use super::*;
 use crate::{Error, ErrorKind, File, OpenOptions, Result};
+use hyperchunk_format::codec::{Codec, Context, EncodeContext, EncodeOutcome, register_codec};
 use hyperchunk_format::model::{
-    AllocationTime, Attribute, ByteOrder, CharacterSet, Class, Dataspace, Datatype, FillWhen, Member, Name,
+    AllocationTime, Attribute, ByteOrder, CharacterSet, Class, Dataspace, Datatype, FillWhen, Filter, Member,
+    Name,
 };
 use hyperchunk_format::select::Selection;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 struct Folder(PathBuf);
 
@@ -236,10 +239,9 @@ impl Sink for SmallDisk {
 
 #[test]
 fn chunks_without_room_do_not_keep_others_from_their_places() {
-    let sink = std::sync::Arc::new(SmallDisk::default());
+    let sink = Arc::new(SmallDisk::default());
     sink.1.store(10_000, std::sync::atomic::Ordering::Relaxed);
-    let file = Writer::create_in(std::sync::Arc::<SmallDisk>::clone(&sink), None, &CreateOptions::default())
-        .unwrap();
+    let file = Writer::create_in(Arc::<SmallDisk>::clone(&sink), None, &CreateOptions::default()).unwrap();
     let byte = Datatype::integer(1, true, ByteOrder::Little);
     let mut datasets = Vec::new();
     for (name, size) in [("large", 50_000), ("small", 1000), ("other", 500)] {
@@ -267,8 +269,7 @@ fn chunks_without_room_do_not_keep_others_from_their_places() {
 
 #[test]
 fn attributes_that_cannot_be_counted_are_refused_at_the_call() {
-    let file = Writer::create_in(std::sync::Arc::new(MemorySink::default()), None, &CreateOptions::default())
-        .unwrap();
+    let file = Writer::create_in(Arc::new(MemorySink::default()), None, &CreateOptions::default()).unwrap();
     let group = file.create_group(NodeId::ROOT, b"g", true).unwrap();
     let byte = || Datatype::integer(1, true, ByteOrder::Little);
     file.set_attribute(group, attribute("first", byte())).unwrap();
@@ -416,7 +417,7 @@ fn test_a_file_that_cannot_be_started_leaves_no_journal() {
     let path = folder.0.join("a.h5");
     let journal = Journal::create(&path).unwrap();
     // It has no room for anything.
-    let sink = std::sync::Arc::new(SmallDisk::default());
+    let sink = Arc::new(SmallDisk::default());
     let error = Writer::start(sink, None, &CreateOptions::default(), Some(journal)).unwrap_err();
     assert!(error.to_string().contains("no room"), "{error}");
     assert!(!folder.0.join("a.h5.journal").exists());
@@ -429,7 +430,7 @@ fn writers(folder: &Folder) -> Vec<(&'static str, Writer)> {
     Writer::create(&edited, &options).unwrap().close().unwrap();
     vec![
         ("new", Writer::create(folder.0.join("new.h5"), &options).unwrap()),
-        ("in memory", Writer::create_in(std::sync::Arc::new(MemorySink::default()), None, &options).unwrap()),
+        ("in memory", Writer::create_in(Arc::new(MemorySink::default()), None, &options).unwrap()),
         ("edited", Writer::edit(&edited, &options).unwrap()),
     ]
 }
@@ -454,12 +455,7 @@ fn test_what_hdf5_cannot_hold_is_refused_at_the_call() {
         options(int32()).with_layout(NewLayout::External(vec![file]))
     };
     let filtered = |count: usize, parameters: usize| {
-        let filter = hyperchunk_format::model::Filter {
-            id: 32_000,
-            optional: true,
-            name: None,
-            parameters: vec![0; parameters],
-        };
+        let filter = Filter { id: 32_000, optional: true, name: None, parameters: vec![0; parameters] };
         let mut made = options(int32()).with_layout(NewLayout::Chunked(vec![4]));
         made.pipeline = vec![filter; count];
         made
@@ -543,4 +539,46 @@ fn test_recovery_leaves_out_what_an_earlier_release_journalled() {
     assert_eq!(values(&path, "kept"), [1; 16]);
     let read = File::open(&path, &OpenOptions::default()).unwrap();
     assert_eq!(read.root().unwrap().group().unwrap().len().unwrap(), 2);
+}
+
+/// Codec that refuses every chunk.
+#[derive(Debug)]
+struct RefusingCodec;
+
+impl Codec for RefusingCodec {
+    fn id(&self) -> u16 {
+        40_002
+    }
+
+    fn name(&self) -> &'static str {
+        "never"
+    }
+
+    fn decode(&self, _: &[u8], _: &mut Vec<u8>, _: &Context<'_>) -> Result<()> {
+        Err(Error::invalid("never"))
+    }
+
+    fn encode(&self, _: &[u8], _: &mut Vec<u8>, _: &EncodeContext<'_>) -> Result<EncodeOutcome> {
+        Ok(EncodeOutcome::Refused)
+    }
+}
+
+#[test]
+fn test_a_chunk_that_cannot_be_encoded_is_dropped_with_its_dataset() {
+    register_codec(Arc::new(RefusingCodec));
+    let folder = Folder::new("refused");
+    let path = folder.0.join("a.h5");
+    Writer::create(&path, &CreateOptions::default()).unwrap().close().unwrap();
+    let file = Writer::edit(&path, &CreateOptions::default()).unwrap();
+    let kept = file.create_dataset(NodeId::ROOT, b"kept", options(int32())).unwrap();
+    kept.write(&Selection::All, &[1; 16]).unwrap();
+    let group = file.create_group(NodeId::ROOT, b"g", false).unwrap();
+    let filter = Filter { id: 40_002, optional: false, name: None, parameters: Vec::new() };
+    let refused = options(int32()).with_layout(NewLayout::Chunked(vec![4])).with_pipeline(vec![filter]);
+    let refused = file.create_dataset(group, b"refused", refused).unwrap();
+    refused.write(&Selection::Points { rank: 1, coordinates: vec![0] }, &[2; 4]).unwrap();
+    assert_eq!(file.flush().unwrap_err().kind(), ErrorKind::Invalid);
+    file.unlink(NodeId::ROOT, b"g").unwrap();
+    file.close().unwrap();
+    assert_eq!(values(&path, "kept"), [1; 16]);
 }

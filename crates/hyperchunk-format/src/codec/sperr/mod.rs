@@ -34,6 +34,10 @@ impl Codec for Sperr {
         "SPERR"
     }
 
+    fn can_encode(&self) -> bool {
+        false
+    }
+
     fn decode(&self, input: &[u8], output: &mut Vec<u8>, context: &Context<'_>) -> Result<()> {
         let parameters = Parameters::new(context.parameters)?;
         let count = parameters.dims.iter().try_fold(1_usize, |product, side| product.checked_mul(*side));

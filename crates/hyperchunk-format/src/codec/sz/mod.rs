@@ -47,6 +47,10 @@ impl Codec for Sz {
         "SZ"
     }
 
+    fn can_encode(&self) -> bool {
+        false
+    }
+
     fn decode(&self, input: &[u8], output: &mut Vec<u8>, context: &Context<'_>) -> Result<()> {
         let Some(shape) = Shape::new(context.parameters)? else {
             context.room(output, input.len() as u64)?.copy_from_slice(input);

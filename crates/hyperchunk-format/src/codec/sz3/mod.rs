@@ -32,6 +32,10 @@ impl Codec for Sz3 {
         "SZ3"
     }
 
+    fn can_encode(&self) -> bool {
+        false
+    }
+
     fn decode(&self, input: &[u8], output: &mut Vec<u8>, context: &Context<'_>) -> Result<()> {
         if let Some((&[magic, version], _)) = input.as_chunks::<4>().0.split_first_chunk::<2>()
             && u32::from_le_bytes(magic) == MAGIC
