@@ -59,8 +59,12 @@ def _write(file: WritableFile, dataset: CollectionDataset, sources: list[str]) -
     kept = dataset.collected_values()
     if kept is not None:
         return file.create_dataset(dataset.name, data=kept)
-    layout = VirtualLayout(dataset.shape, dataset.dtype)
     axis = dataset.axis
+    if axis is None and (not dataset.shape or 0 in dataset.shape):
+        # HDF5 has no virtual datasets without dimensions. The type and the value are the first file's.
+        file.copy(dataset.first, file, dataset.name, without_attrs=True)
+        return file.dataset(dataset.name)
+    layout = VirtualLayout(dataset.shape, dataset.dtype)
     if axis is None:
         layout[...] = VirtualSource(sources[0], dataset.name, dataset.shape)
     else:
