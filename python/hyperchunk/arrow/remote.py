@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import operator
+from collections.abc import Mapping, Sequence, Set
 from typing import TYPE_CHECKING, TypeAlias, Unpack
+
+import numpy as np
 
 from hyperchunk import _core
 from hyperchunk.arrow.optional_imports import import_optional
-from hyperchunk.arrow.table import check_conversion, slice_bounds
-from hyperchunk.typing import ConversionOptions, NetworkOptions, StorageOptions
+from hyperchunk.arrow.table import check_conversion, slice_bounds, to_slice
+from hyperchunk.typing import ConversionOptions, NetworkOptions, Rows, StorageOptions
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -18,19 +21,42 @@ if TYPE_CHECKING:
 Where: TypeAlias = Sequence[object] | Mapping[str, object]
 
 
+def _filter(value: object) -> object:
+    """Returns a filter, a part of one or a value as JSON has it. Floating-point numbers are texts, which are read
+    exactly.
+    """
+    if isinstance(value, np.ndarray | np.generic) and value.dtype.kind in "mM":
+        raise TypeError("cannot filter by a time: columns of times are compared as integers; use value.astype('i8')")
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    match value:
+        case None | bool() | int() | str():
+            return value
+        case float():
+            if value != value:
+                raise ValueError("cannot filter by NaN: no value equals it; use [column, '>=', -inf] for all others")
+            return {"float": repr(value)}
+        case Mapping():
+            return {name: part if name == "float" else _filter(part) for name, part in value.items()}
+        case Sequence() | Set() if not isinstance(value, bytes | bytearray):
+            return [_filter(part) for part in value]
+    raise TypeError(f"cannot filter by {value!r:.100}: expected a number, a text or a boolean")
+
+
 class RemoteTable:
     """A table on a Flight server (``hyperchunk serve --flight``). The server selects columns, rows and filters, and
-    only the result crosses the network.
+    only the result crosses the network. It is one version of the file: if the file has changed on the server, reading is
+    an error, and the table must be opened again.
 
     Args:
         url: URL of the server and path of the file.
         table: Path of the dataset or group in the file.
         columns: Names of columns; by default all.
-        rows: First row, and the end (exclusive).
+        rows: A slice, a range, or the first row and the end (exclusive).
         where: Filter of rows: ``[column, operator, value]`` with the operators ``==``, ``!=``, ``<``, ``<=``, ``>``,
             ``>=``, ``in``, ``is null`` and ``is not null``; a list of conditions is their conjunction, and there are
             ``{"and": […]}``, ``{"or": […]}`` and ``{"not": …}``. Numbers are compared by value, independent of their
-            types.
+            types. The values of ``in`` may be any sequence, an array or a set.
         epoch: Commit of a sharded store.
         batch_rows: Maximum number of rows in a batch.
         storage_options: ``token``, ``ca`` (a file of trusted certificates), ``domain`` (the name in the server's
@@ -40,7 +66,9 @@ class RemoteTable:
 
     Raises:
         ReadError: The server cannot be reached, or refuses the request.
-        TypeError: An option does not exist.
+        ChangedError: The file has changed since the table was opened.
+        TypeError: An option does not exist, or a value cannot be compared.
+        ValueError: A value is NaN, or rows are not consecutive.
 
     Example:
         >>> from hyperchunk.arrow import RemoteTable
@@ -55,7 +83,7 @@ class RemoteTable:
         url: str,
         table: str = "/",
         columns: Sequence[str] | None = None,
-        rows: tuple[int, int | None] | None = None,
+        rows: Rows | tuple[int, int | None] | None = None,
         where: Where | None = None,
         *,
         epoch: int | None = None,
@@ -73,14 +101,19 @@ class RemoteTable:
             "file": "",
             "table": table,
             "columns": None if columns is None else list(columns),
-            "rows": None if rows is None else list(rows),
-            "where": where,
+            "rows": [operator.index(rows[0]), None if rows[1] is None else operator.index(rows[1])]
+            if isinstance(rows, tuple)
+            else None,
+            "where": None if where is None else _filter(where),
             "epoch": epoch,
             "batch_rows": batch_rows,
             **conversion,
         }
         options = network_options(network, storage_options)
-        self._core = _core.RemoteTable.open(url, json.dumps(query), options)
+        core = _core.RemoteTable.open(url, json.dumps(query), options)
+        if isinstance(rows, slice | range):
+            core = core.slice(*slice_bounds(to_slice(rows, core.num_rows), core.num_rows))
+        self._core = core
 
     @classmethod
     def _of(cls, core: _core.RemoteTable) -> RemoteTable:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import h5py
 import hyperchunk
@@ -92,7 +93,7 @@ def test_what_lies_here_is_looked_at_here(folder: Path, tmp_path: Path) -> None:
 
 
 def test_another_file_is_not_taken_for_the_servers(tmp_path: Path) -> None:
-    """A file that replaced the served one is not used: the server reports the change, or returns its own data."""
+    """A file that replaced the served one is not used: a table is one version of its file."""
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file["x"] = np.arange(10)
     with Server(tmp_path) as server:
@@ -102,10 +103,63 @@ def test_another_file_is_not_taken_for_the_servers(tmp_path: Path) -> None:
             file["x"] = np.arange(10) * 2
         (tmp_path / "b.h5").rename(tmp_path / "a.h5")
         assert not table.is_local
-        assert table.to_pyarrow()["x"].to_pylist() == list(range(0, 20, 2))
+        for old in (table, table[2:4], table.select(["x"])):
+            with pytest.raises(pa.ArrowException, match="the file has changed: open it again"):
+                old.to_pyarrow()
         again = RemoteTable(f"{server.url}/a.h5", "x")
         assert again.is_local
         (tmp_path / "a.h5").unlink()
         os.mkfifo(tmp_path / "a.h5")
         with pytest.raises(pa.ArrowException, match="it is a pipe"):
             again.to_pyarrow()
+
+
+@pytest.mark.parametrize("where", [None, [["x", ">", 0]]])
+def test_rows_of_two_versions_are_not_mixed(tmp_path: Path, where: Any) -> None:
+    """Not with the row count of one and the values of the other either."""
+    for number, rows in ((0, 10), (1, 7)):
+        with h5py.File(tmp_path / f"{number}.h5", "w") as file:
+            file["x"] = np.arange(1, rows + 1) + 100 * number
+    with Server(tmp_path) as server:
+        (tmp_path / "0.h5").rename(tmp_path / "a.h5")
+        table = RemoteTable(f"{server.url}/a.h5", "x", where=where, storage_options=SENT)
+        parts = [table[:4], table[4:]]
+        assert parts[0].to_pyarrow()["x"].to_pylist() == [1, 2, 3, 4]
+        (tmp_path / "1.h5").rename(tmp_path / "a.h5")
+        with pytest.raises(pa.ArrowException, match="the file has changed: open it again"):
+            parts[1].to_pyarrow()
+        again = RemoteTable(f"{server.url}/a.h5", "x", where=where, storage_options=SENT)
+        assert again.to_pyarrow()["x"].to_pylist() == list(range(101, 108))
+
+
+def test_rows_are_given_as_for_local_tables(folder: Path, server: Server) -> None:
+    url, ids = f"{server.url}/a.h5", np.arange(ROWS)
+    for rows in (slice(3, 8), slice(-5, None), slice(None, 4), slice(8, 3)):
+        assert RemoteTable(url, "particles", ["id"], rows).to_pyarrow()["id"].to_pylist() == ids[rows].tolist()
+    for rows in (range(2, 6), (2, 6), (np.int64(2), np.uint8(6))):
+        assert RemoteTable(url, "particles", ["id"], rows).to_pyarrow()["id"].to_pylist() == [2, 3, 4, 5]
+    with pytest.raises(ValueError, match="consecutive"):
+        RemoteTable(url, "particles", rows=slice(0, 10, 2))
+
+
+def test_values_of_filters(tmp_path: Path) -> None:
+    values = np.array([0.1, 1e23, np.nan, np.inf, -np.inf, 5e-324, 2.0, 1.7976931348623157e308])
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["x"] = values
+    with Server(tmp_path) as server:
+
+        def found(*condition: Any) -> list[float]:
+            return RemoteTable(f"{server.url}/a.h5", "x", where=[list(condition)]).to_pyarrow()["x"].to_pylist()
+
+        for value in (*values[~np.isnan(values)], 0.1, float("inf"), np.float32(2), np.int16(2)):
+            assert found("x", "==", value) == [float(value)]
+            assert found("x", "in", np.array([value])) == [float(value)]
+        assert found("x", "in", {2.0, 0.1}) == [0.1, 2.0]
+        assert found("x", "in", range(1, 4)) == [2.0]
+        assert found("x", "in", (np.float64(2), 1e23)) == [1e23, 2.0]
+        assert len(found("x", ">=", -np.inf)) == 7
+        with pytest.raises(ValueError, match="cannot filter by NaN"):
+            found("x", "==", np.nan)
+        for wrong in (np.datetime64("2020-01-01"), b"x", 1j, object()):
+            with pytest.raises(TypeError, match="cannot filter by"):
+                found("x", "==", wrong)

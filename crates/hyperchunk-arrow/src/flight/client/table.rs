@@ -33,6 +33,8 @@ pub struct RemoteTable {
     schema: SchemaRef,
     /// The number of rows before filtering.
     rows: u64,
+    /// The version of the file, which all rows must have.
+    version: Option<String>,
     /// The server's file, if it is on this machine.
     local: Option<Local>,
 }
@@ -65,10 +67,11 @@ impl RemoteTable {
             let schema = info.try_decode_schema().map_err(|error| protocol_error(&error))?.into();
             let local = if to_ask.local { Local::new(&about, &schema) } else { None };
             let rows = rows.ok_or_else(|| protocol_error(&"no number of rows"))?;
-            Ok((schema, rows, local))
+            let version = about.get("version").and_then(serde_json::Value::as_str).map(str::to_owned);
+            Ok((schema, rows, version, local))
         });
-        let (schema, rows, local) = asked.map_err(|error| error.object(&query.table).file(&shown))?;
-        Ok(Self { connection, shown, query, schema, rows, local })
+        let (schema, rows, version, local) = asked.map_err(|error| error.object(&query.table).file(&shown))?;
+        Ok(Self { connection, shown, query, schema, rows, version, local })
     }
 
     /// Returns its schema.
@@ -145,7 +148,7 @@ impl RemoteTable {
     /// Reads its rows as a stream of batches.
     ///
     /// # Errors
-    /// The server's errors; Io from the network.
+    /// Changed if the file has changed since the table was opened; the server's errors; Io from the network.
     pub fn batches(&self) -> Result<RemoteBatches> {
         if let Some(table) = self.open_local() {
             let from = BatchSource::Here(Box::new(table.batches().map_err(|error| error.file(&self.shown))?));
@@ -154,7 +157,8 @@ impl RemoteTable {
         let process = Process::get()?;
         let (to, from) = sync_channel(QUEUED_BATCHES);
         let mut task = JoinSet::new();
-        let (connection, ticket) = (Arc::clone(&self.connection), self.query.to_json().to_string());
+        let pinned = Query { version: self.version.clone(), ..self.query.clone() };
+        let (connection, ticket) = (Arc::clone(&self.connection), pinned.to_json().to_string());
         task.spawn_on(
             async move {
                 let ended = receive(&connection, ticket, &to).await;
@@ -246,7 +250,8 @@ impl RemoteBatches {
         };
         match next {
             Ok(Some(batch)) if batch.schema_ref().fields().len() == self.schema.fields().len() => {
-                // The table's metadata, such as its extent, may have changed; its columns may not.
+                // Servers without versions: the table's metadata, such as its extent, may have changed; its columns
+                // may not.
                 let columns = batch.columns().to_vec();
                 let options = arrow_array::RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
                 RecordBatch::try_new_with_options(self.schema(), columns, &options)
