@@ -238,3 +238,16 @@ def links_by(route: str, collection: hyperchunk.Collection, folder: Path, group:
             assert file["g/x"].dims[0][0] == file["g/time"]
             return {name: item[:] for name, item in file["g"].items()}
     return group_by(route, collection, folder)
+
+
+def test_times_of_different_calendars_are_not_joined(tmp_path: Path) -> None:
+    pytest.importorskip("cftime")
+    pytest.importorskip("xarray")
+    for number, calendar in enumerate(["standard", "noleap"]):
+        with h5py.File(tmp_path / f"{number}.nc", "w") as file:
+            time = file.create_dataset("time", data=np.arange(3) + 60, maxshape=(None,))
+            time.make_scale("time")
+            time.attrs["units"], time.attrs["calendar"] = "days since 2000-01-01", calendar
+    collection = hyperchunk.open_collection([tmp_path / "0.nc", tmp_path / "1.nc"], concat="time")
+    with pytest.raises(InvalidError, match=r"/time: its units or calendars differ .* \(calendar 'standard'\)"):
+        zarr.open_group(store(collection), mode="r")["time"]

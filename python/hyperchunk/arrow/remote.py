@@ -45,8 +45,8 @@ def _filter(value: object) -> object:
 
 class RemoteTable:
     """A table on a Flight server (``hyperchunk serve --flight``). The server selects columns, rows and filters, and
-    only the result crosses the network. It is one version of the file: if the file has changed on the server, reading is
-    an error, and the table must be opened again.
+    only the result crosses the network. It is one version of the file: if the file has changed on the server, reading
+    is an error, and the table must be opened again.
 
     Args:
         url: URL of the server and path of the file.

@@ -83,13 +83,14 @@ class Times:
                 numbers, _, _ = encode_cf_datetime(dates, spelling, calendar or "standard", dtype)
                 values = np.asarray(numbers, dtype)
                 again = decode_cf_datetime(values, units, calendar)
-            except (KeyError, ValueError, OverflowError):
+            except (KeyError, TypeError, ValueError, OverflowError):
                 continue
             if _are_equal(np.asarray(again), dates):
                 return JoinedTimes(dataset, values)
         raise InvalidError(
-            f"cannot join {dataset.name}: its units differ between the files, and its times are not exact in "
-            f"{units!r}, as the first file does; open the collection in xarray, which decodes them"
+            f"cannot join {dataset.name}: its units or calendars differ between the files, and its times are not exact "
+            f"in {units!r} (calendar {calendar or 'standard'!r}), as in the first file; open the collection in xarray, "
+            "which decodes them"
         )
 
 
