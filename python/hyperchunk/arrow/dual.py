@@ -139,7 +139,7 @@ class DualFile(WritableFile):
         ``__arrow_c_array__`` (tables and batches of pyarrow, polars, DuckDB, …), or a mapping of column names to
         arrays of equal length. Values are written directly from their memory to the file. Readers see them after the
         next :meth:`flush` or :meth:`close`. Arrays of times (``M8[ns]``) become Arrow timestamps, and big-endian
-        numbers are stored as little-endian ones. Nulls and NaT are errors.
+        numbers are stored as little-endian ones. Nulls, masked values and NaT are errors.
         """
         if isinstance(rows, Mapping):
             return self._append_arrays({str(name): _as_column(name, array) for name, array in rows.items()})
@@ -286,6 +286,11 @@ def _as_column(name: str, array: npt.ArrayLike) -> Array:
         raise UnsupportedError(
             f"column {name!r} has the time zone {zone}, which HDF5 has no place for; convert the column to times "
             "without a zone"
+        )
+    if np.ma.is_masked(array):
+        raise UnsupportedError(
+            f"column {name!r} has masked values, and HDF5 has no nulls; fill them, array.filled(), or store the "
+            "validity in a column of its own"
         )
     values = np.asarray(array)
     if values.dtype.kind in "mM":

@@ -100,6 +100,10 @@ impl Column {
             );
             return Err(named(Error::unsupported(message)));
         }
+        if column.row_size() == 0 {
+            let message = format!("rows of the Arrow type {data_type} have no bytes; leave the column out");
+            return Err(named(Error::unsupported(message)));
+        }
         if column.zero_copy().is_none() || !same_bytes(&data_type, column.field().data_type()) {
             let message = format!(
                 "values of the Arrow type {data_type} are not stored as HDF5 stores them; convert the column to numbers, \
@@ -125,14 +129,19 @@ pub(super) fn conversion() -> ConversionOptions {
 }
 
 /// Returns what would be lost of a type whose values are stored as they are.
-fn lost(data_type: &DataType) -> Option<&'static str> {
+pub(crate) fn lost(data_type: &DataType) -> Option<&'static str> {
     match data_type {
+        DataType::Time32(_) | DataType::Time64(_) => Some("the unit of the times"),
+        DataType::Date64 => Some("dates of milliseconds"),
         DataType::Timestamp(_, Some(_)) => Some("the time zone"),
         DataType::Decimal32(..)
         | DataType::Decimal64(..)
         | DataType::Decimal128(..)
         | DataType::Decimal256(..) => Some("the scale"),
-        DataType::FixedSizeList(item, _) => lost(item.data_type()),
+        DataType::FixedSizeList(item, _) | DataType::List(item) | DataType::LargeList(item) => {
+            lost(item.data_type())
+        }
+        DataType::Struct(fields) => fields.iter().find_map(|field| lost(field.data_type())),
         _ => None,
     }
 }

@@ -26,6 +26,8 @@ mod metadata;
 mod writer;
 
 pub use check::{CheckReport, check};
+#[cfg(feature = "flight")]
+pub(crate) use columns::lost;
 pub use fix::{FixOptions, FixReport, fix, fix_to};
 pub use writer::{DualOptions, DualWriter, NewColumn};
 

@@ -4,6 +4,7 @@ use super::dataset::DatasetTable;
 use super::folder::{self, Listing};
 use super::manifest::{self, Kind, MANIFEST};
 use super::sink::{Format, Sink, io};
+use crate::types::metadata::{ARROW_TYPE, VALID};
 use crate::types::{ConversionOptions, Strings};
 use crate::{Error, ErrorKind, Result, Table, TableOptions};
 use hyperchunk::model::ObjectKind;
@@ -68,6 +69,7 @@ impl Export {
     /// Errors of reading; Invalid for a committed datatype.
     pub fn new(object: &Object, options: ExportOptions) -> Result<Self> {
         let what = match object.kind() {
+            ObjectKind::Dataset if was_column(object)? => return Self::from_columns(object, options),
             ObjectKind::Dataset => ExportTarget::One(object.dataset()?),
             ObjectKind::Group => {
                 let file: &File = object.file();
@@ -265,6 +267,11 @@ impl Export {
         exported.bytes += size;
         Ok(())
     }
+}
+
+/// Returns whether attributes of a dataset name the type or the nulls that it had as a column of an imported table.
+fn was_column(object: &Object) -> Result<bool> {
+    Ok(object.attribute(ARROW_TYPE)?.is_some() || object.attribute(VALID)?.is_some())
 }
 
 /// Returns the local file that contains an object.

@@ -1,5 +1,6 @@
 //! Import of Arrow files to HDF5.
 
+use super::column_attributes::{store_type, text_attribute};
 use super::layout;
 use super::manifest::{self, Entry, Kind, MANIFEST, Target as To};
 use super::source::TableFile;
@@ -11,12 +12,10 @@ use crate::values::{attributes_from_metadata, committed, write_column};
 use crate::{Error, ErrorKind, Result};
 use arrow_array::{Array as _, ArrayRef, BooleanArray, RecordBatch, StructArray};
 use arrow_buffer::BooleanBuffer;
-use arrow_schema::{DataType, Field, Fields, Schema};
+use arrow_schema::{DataType, Field, Schema};
 use hyperchunk::encode::LibVersion;
 use hyperchunk::io::{LocalFile, Source as _};
-use hyperchunk::model::{
-    Attribute, CharacterSet, Class, Dataspace, Datatype, FillWhen, Name, ObjectKind, StringPadding,
-};
+use hyperchunk::model::{Class, Dataspace, Datatype, FillWhen, ObjectKind};
 use hyperchunk::output;
 use hyperchunk::write::{CreateOptions, DatasetOptions, DatasetWriter, NewLink, NodeId, Writer};
 use std::collections::HashMap;
@@ -203,7 +202,10 @@ impl Plan {
             }
         }
         let [field] = &schema.fields()[..] else { return Ok(None) };
-        let Some(text) = field.metadata().get(SPACE) else { return Ok(None) };
+        // A table of one column is a group, too.
+        let Some(text) = field.metadata().get(SPACE).filter(|_| !schema.metadata().contains_key(PATH)) else {
+            return Ok(None);
+        };
         let (datatype, cell) = datatype_from_field(field)?;
         let space = parse_space(text)?;
         let same = match &space {
@@ -475,7 +477,9 @@ fn one(
     let table = TableFile::open(path)?;
     let schema = Arc::clone(table.schema());
     let rows = table.count_rows()?;
-    let plan = match Plan::of(&schema)? {
+    let known = Plan::of(&schema)?;
+    let is_from_hdf5 = known.is_some();
+    let plan = match known {
         Some(plan) => Some(plan),
         None if options.compound => {
             let field = Field::new("values", DataType::Struct(schema.fields().clone()), false);
@@ -494,6 +498,9 @@ fn one(
     };
     let (dataset, note) = plan.create(writer, parent, last.as_bytes(), named)?;
     imported.notes.extend(note.map(|note| format!("{name}: {note}")));
+    if !is_from_hdf5 {
+        store_type(writer, dataset.id(), &DataType::Struct(schema.fields().clone()))?;
+    }
     imported.attributes += attributes_from_metadata(&plan.metadata, writer, dataset.id(), &[])?;
     imported.rows += values(path, &plan, &dataset, progress)?;
     imported.datasets += 1;
@@ -545,9 +552,7 @@ fn columns(
         let dataspace = simple(&[&[rows], &cell[..]].concat());
         let options = DatasetOptions::new(datatype, dataspace);
         let dataset = writer.create_dataset(group, field.name().as_bytes(), options)?;
-        if !is_reversible(field.data_type()) {
-            text_attribute(writer, dataset.id(), ARROW_TYPE, &[&field.data_type().to_string()])?;
-        }
+        store_type(writer, dataset.id(), field.data_type())?;
         // The type and the nulls of a table that was imported before may be others now.
         let metadata = field.metadata().clone().into();
         imported.attributes +=
@@ -600,7 +605,8 @@ impl Column {
         }
         write_column(&self.dataset, from, &self.field, array)?;
         // These types have a value for null in HDF5.
-        let own = matches!(self.dataset.datatype().class, Class::VlenString { .. })
+        let is_text = matches!(self.dataset.datatype().class, Class::VlenString { .. });
+        let own = (is_text && self.dataset.dims().len() == 1)
             || matches!(array.data_type(), DataType::Timestamp(_, None) | DataType::Duration(_));
         let Some(nulls) = array.logical_nulls().filter(|nulls| !own && nulls.null_count() > 0) else {
             return Ok(());
@@ -623,57 +629,4 @@ impl Column {
         self.valid = Some(valid);
         Ok(())
     }
-}
-
-/// Returns whether the Arrow type can be derived from its HDF5 datatype.
-fn is_reversible(data_type: &DataType) -> bool {
-    let inner = |fields: &Fields| fields.iter().all(|field| is_reversible(field.data_type()));
-    match data_type {
-        DataType::Time32(_)
-        | DataType::Time64(_)
-        | DataType::Date32
-        | DataType::Date64
-        | DataType::Timestamp(_, Some(_))
-        | DataType::Decimal32(..)
-        | DataType::Decimal64(..)
-        | DataType::Decimal128(..)
-        | DataType::Decimal256(..)
-        | DataType::Dictionary(..)
-        | DataType::RunEndEncoded(..)
-        | DataType::Binary
-        | DataType::LargeBinary
-        | DataType::BinaryView
-        | DataType::Map(..) => false,
-        DataType::Struct(fields) => inner(fields),
-        DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
-            is_reversible(item.data_type())
-        }
-        _ => true,
-    }
-}
-
-/// Sets an attribute to a string, or to a list of strings.
-fn text_attribute(writer: &Writer, object: NodeId, name: &str, texts: &[&str]) -> Result<()> {
-    let datatype = Datatype {
-        size: 16,
-        class: Class::VlenString { padding: StringPadding::NullTerminated, charset: CharacterSet::Utf8 },
-    };
-    let mut data = Vec::with_capacity(texts.len() * 16);
-    for text in texts {
-        data.extend(writer.store_attribute_sequence(text.len(), text.as_bytes())?);
-    }
-    let dataspace = match texts {
-        [_] if name != "h5.table" => Dataspace::Scalar,
-        _ => simple(&[texts.len() as u64]),
-    };
-    let attribute = Attribute {
-        name: Name::from(name),
-        charset: CharacterSet::Utf8,
-        datatype,
-        committed: None,
-        dataspace,
-        data,
-        creation_order: None,
-    };
-    writer.set_attribute(object, attribute)
 }

@@ -8,15 +8,20 @@
 //!
 //! Data are converted in batches of some megabytes, so memory does not depend on the size of a dataset.
 
+mod column_attributes;
 mod dataset;
 mod export;
 mod folder;
 mod import;
 mod layout;
 mod manifest;
+#[cfg(feature = "parquet")]
+mod parquet_types;
 mod sink;
 mod source;
 
+#[cfg(feature = "flight")]
+pub(crate) use column_attributes::store_type;
 pub use dataset::DatasetTable;
 pub use export::{Export, ExportOptions, ExportSummary};
 pub use import::{ImportOptions, ImportSummary, import};

@@ -62,8 +62,9 @@ pub(super) struct Sink {
 enum Writer {
     File(FileWriter<BufWriter<Output>>),
     Stream(StreamWriter<BufWriter<Output>>),
+    /// With the schema of the batches that are stored.
     #[cfg(feature = "parquet")]
-    Parquet(Box<parquet::arrow::ArrowWriter<BufWriter<Output>>>),
+    Parquet(Box<parquet::arrow::ArrowWriter<BufWriter<Output>>>, arrow_schema::SchemaRef),
     Finished,
 }
 
@@ -80,12 +81,16 @@ impl Sink {
             Format::Stream => StreamWriter::try_new_with_options(file, schema, options).map(Writer::Stream),
             #[cfg(feature = "parquet")]
             Format::Parquet => {
-                let properties = parquet::file::properties::WriterProperties::builder()
+                use parquet::arrow::arrow_writer::{ArrowWriter, ArrowWriterOptions};
+                let mut properties = parquet::file::properties::WriterProperties::builder()
                     .set_compression(parquet::basic::Compression::ZSTD(parquet::basic::ZstdLevel::default()))
                     .build();
-                let schema = std::sync::Arc::new(schema.clone());
-                parquet::arrow::ArrowWriter::try_new(file, schema, Some(properties))
-                    .map(|writer| Writer::Parquet(Box::new(writer)))
+                parquet::arrow::add_encoded_arrow_schema_to_metadata(schema, &mut properties);
+                let options =
+                    ArrowWriterOptions::new().with_properties(properties).with_skip_arrow_metadata(true);
+                let stored = std::sync::Arc::new(super::parquet_types::stored_schema(schema));
+                ArrowWriter::try_new_with_options(file, std::sync::Arc::clone(&stored), options)
+                    .map(|writer| Writer::Parquet(Box::new(writer), stored))
                     .map_err(Into::into)
             }
             #[cfg(not(feature = "parquet"))]
@@ -104,7 +109,8 @@ impl Sink {
             Writer::File(writer) => writer.write(batch),
             Writer::Stream(writer) => writer.write(batch),
             #[cfg(feature = "parquet")]
-            Writer::Parquet(writer) => writer.write(batch).map_err(Into::into),
+            Writer::Parquet(writer, schema) => super::parquet_types::converted(batch, schema)
+                .and_then(|batch| writer.write(&batch).map_err(Into::into)),
             Writer::Finished => Ok(()),
         };
         written.map_err(|error| self.error(&error))
@@ -124,7 +130,7 @@ impl Sink {
             Writer::File(mut writer) => writer.finish().and_then(|()| writer.into_inner()),
             Writer::Stream(mut writer) => writer.finish().and_then(|()| writer.into_inner()),
             #[cfg(feature = "parquet")]
-            Writer::Parquet(writer) => writer.into_inner().map_err(Into::into),
+            Writer::Parquet(writer, _) => writer.into_inner().map_err(Into::into),
             Writer::Finished => return Err(Error::invalid("the file is already finished")),
         };
         let file = finished.map_err(|error| self.error(&error))?;

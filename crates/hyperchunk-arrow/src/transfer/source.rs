@@ -155,7 +155,12 @@ impl TableFile {
                 Ok(None)
             }
             #[cfg(feature = "parquet")]
-            Reader::Parquet(reader) => reader.next().transpose().map_err(damaged),
+            Reader::Parquet(reader) => match reader.next().transpose().map_err(damaged)? {
+                Some(batch) => {
+                    super::parquet_types::converted(&batch, &self.schema).map(Some).map_err(damaged)
+                }
+                None => Ok(None),
+            },
         }
     }
 }
@@ -283,9 +288,22 @@ fn parquet_file(path: &Path, file: File, size: u64) -> Result<TableFile> {
     use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
     let failed = |error: parquet::errors::ParquetError| Error::corrupt(error.to_string());
     let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(failed)?;
-    let schema = std::sync::Arc::clone(builder.schema());
+    let mut schema = std::sync::Arc::clone(builder.schema());
+    if let Some(declared) = declared_schema(builder.metadata().file_metadata()) {
+        schema = std::sync::Arc::new(super::parquet_types::declared_schema(&schema, &declared));
+    }
     let reader = builder.with_batch_size(8192).build().map_err(failed)?;
     Ok(TableFile { path: path.to_owned(), schema, reader: Reader::Parquet(Box::new(reader)), size })
+}
+
+/// Returns the Arrow schema that the writer of a Parquet file stored in it.
+#[cfg(feature = "parquet")]
+fn declared_schema(about: &parquet::file::metadata::FileMetaData) -> Option<arrow_schema::Schema> {
+    use base64::Engine as _;
+    let stored =
+        about.key_value_metadata()?.iter().find(|pair| pair.key == parquet::arrow::ARROW_SCHEMA_META_KEY)?;
+    let bytes = base64::engine::general_purpose::STANDARD.decode(stored.value.as_ref()?).ok()?;
+    convert::try_schema_from_ipc_buffer(&bytes).ok()
 }
 
 #[cfg(not(feature = "parquet"))]

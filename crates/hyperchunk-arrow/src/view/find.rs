@@ -32,7 +32,8 @@ fn from_dataset(dataset: Dataset, options: &TableOptions) -> Result<TableParts> 
     let conversion = &options.conversion;
     let name = last_name(stored.dataset.object());
     if let Some(members) = as_table(&stored, conversion) {
-        let columns = member_columns(members, options.columns.as_deref(), conversion)?;
+        let mut columns = member_columns(members, options.columns.as_deref(), conversion)?;
+        imported_columns::restore_members(&mut columns, stored.dataset.object())?;
         return Ok(TableParts { stored: vec![stored], columns, rows, metadata });
     }
     if let Some(wanted) = &options.columns
@@ -42,8 +43,10 @@ fn from_dataset(dataset: Dataset, options: &TableOptions) -> Result<TableParts> 
             format!("cannot select the columns {}: the dataset is one column, `{name}`", listed(wanted));
         return Err(Error::new(ErrorKind::NotFound, message));
     }
-    let column = whole_column(0, &name, &stored, conversion, metadata)?;
-    Ok(TableParts { stored: vec![stored], columns: vec![column], rows, metadata: HashMap::new() })
+    let mut column = whole_column(0, &name, &stored, conversion, metadata)?;
+    let mut all = vec![stored];
+    imported_columns::restore(&mut column, None, rows, &mut all)?;
+    Ok(TableParts { stored: all, columns: vec![column], rows, metadata: HashMap::new() })
 }
 
 /// Returns the members of a dataset's compounds, if they become columns.
@@ -110,7 +113,7 @@ fn name_column(error: &Error, name: &str) -> Error {
 fn from_group(object: &Object, options: &TableOptions) -> Result<TableParts> {
     let group = object.group()?;
     let named = text_attributes::texts(object, TABLE_ATTRIBUTE)?
-        .map(|names| names.iter().map(|name| RequestedColumn::imported(name)).collect());
+        .map(|names| names.iter().map(|name| RequestedColumn::path(name)).collect());
     let convention = match named {
         Some(columns) => Some(TableConvention::Columns(columns)),
         None => table_conventions::recognize(&group)?,
@@ -239,10 +242,8 @@ fn from_datasets(
             places.insert(address, number);
             all.push(stored);
         }
-        if wanted.imported
-            && let Some(column) = columns.last_mut()
-        {
-            imported_columns::restore(column, object, rows, &mut all)?;
+        if let Some(column) = columns.last_mut() {
+            imported_columns::restore(column, Some(object), rows, &mut all)?;
         }
     }
     if lengths.len() > 1 {

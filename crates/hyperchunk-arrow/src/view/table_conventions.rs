@@ -25,8 +25,6 @@ pub(super) struct RequestedColumn {
     part: Option<usize>,
     /// True if pandas' attributes determine the type of its values.
     pandas: bool,
-    /// True if attributes that the import of Arrow data wrote determine its type and nulls.
-    pub(super) imported: bool,
     /// The reason why it cannot be read, if there is one.
     unsupported_reason: Option<&'static str>,
 }
@@ -47,14 +45,8 @@ impl RequestedColumn {
             path: name.to_owned(),
             part: None,
             pandas: false,
-            imported: false,
             unsupported_reason: None,
         }
-    }
-
-    /// Makes a column of a table that is listed in the group's attribute.
-    pub(super) fn imported(name: &str) -> Self {
-        Self { imported: true, ..Self::path(name) }
     }
 
     fn at(name: &str, path: String) -> Self {
@@ -244,7 +236,6 @@ fn frame(group: &Group) -> Result<Vec<RequestedColumn>> {
                 path: values.clone(),
                 part: Some(part),
                 pandas: true,
-                imported: false,
                 unsupported_reason: pickled,
             };
             found.insert(wanted.name.clone(), wanted);

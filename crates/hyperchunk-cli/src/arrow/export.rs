@@ -163,8 +163,9 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     if export.is_folder() && format.is_some() {
         omitted = omitted_groups(&target.object)?;
         let datasets: Vec<_> = export.datasets().map(|dataset| dataset.object().clone()).take(2).collect();
+        let is_table = target.object.attribute("h5.table")?.is_some();
         export = match &datasets[..] {
-            [only] => Export::new(only, arguments.options())?,
+            [only] if !is_table => Export::new(only, arguments.options())?,
             [] => {
                 return Err("cannot export to a file: the group has no datasets; use a folder".into());
             }

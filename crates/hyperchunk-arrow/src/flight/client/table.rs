@@ -70,7 +70,8 @@ impl RemoteTable {
             let version = about.get("version").and_then(serde_json::Value::as_str).map(str::to_owned);
             Ok((schema, rows, version, local))
         });
-        let (schema, rows, version, local) = asked.map_err(|error| error.object(&query.table).file(&shown))?;
+        let (schema, rows, version, local) =
+            asked.map_err(|error| error.object(&query.table).file(&shown))?;
         Ok(Self { connection, shown, query, schema, rows, version, local })
     }
 

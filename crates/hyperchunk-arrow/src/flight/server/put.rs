@@ -2,9 +2,10 @@
 
 use super::opened::OpenFiles;
 use super::service::StreamItem;
-use crate::dual::{DualOptions, DualWriter};
+use crate::dual::{DualOptions, DualWriter, lost};
 use crate::flight::query::{self, Query};
 use crate::flight::status;
+use crate::transfer::store_type;
 use crate::values::{ElementEncoder, HeapTarget, write_column};
 use arrow_array::{Array, RecordBatch};
 use arrow_flight::decode::FlightRecordBatchStream;
@@ -13,7 +14,7 @@ use arrow_flight::flight_descriptor::DescriptorType;
 use arrow_flight::{FlightData, FlightDescriptor, PutResult};
 use arrow_schema::{Field, SchemaRef};
 use futures_util::StreamExt as _;
-use hyperchunk::model::{Dataspace, Datatype};
+use hyperchunk::model::{Class, Dataspace, Datatype};
 use hyperchunk::write::{
     CreateOptions, DatasetOptions, DatasetWriter, MemorySink, NewLayout, NodeId, Sync, Writer,
 };
@@ -241,7 +242,9 @@ fn chunk_rows(column: &Column) -> u64 {
 
 /// Checks for nulls that a dataset of the column's type cannot store.
 fn check_nulls(field: &Field, column: &Column, array: &dyn Array) -> Result<()> {
-    if array.logical_null_count() > 0 && !column.datatype.has_vlen() {
+    // A null string is a null pointer.
+    let is_text = matches!(column.datatype.class, Class::VlenString { .. }) && column.cell.is_empty();
+    if array.logical_null_count() > 0 && !is_text {
         let name = crate::flight::names::shortened(field.name());
         return Err(Error::unsupported(format!("column {name:?} has nulls; its HDF5 type has none")));
     }
@@ -320,7 +323,9 @@ fn new_hdf5(
             chunk.extend(column.cell.iter().map(|dim| (*dim).max(1)));
             let options = DatasetOptions::new(column.datatype.clone(), Dataspace::Simple { dims, max })
                 .with_layout(NewLayout::Chunked(chunk));
-            writer.create_dataset(group, field.name().as_bytes(), options)
+            let made = writer.create_dataset(group, field.name().as_bytes(), options)?;
+            store_type(&writer, made.id(), field.data_type())?;
+            Ok(made)
         });
         let made: Vec<DatasetWriter> = made.collect::<Result<_>>()?;
         let mut rows = 0_u64;
@@ -429,6 +434,15 @@ fn new_store(put: &PutRequest, path: &Path, batches: &mut Batches) -> Result<Val
     let batch = batches.first()?;
     let schema = batch.schema();
     let definitions = schema.fields().iter().zip(columns(&schema)?).map(|(field, column)| {
+        if let Some(what) = lost(field.data_type()) {
+            let name = crate::flight::names::shortened(field.name());
+            let message = format!(
+                "column {name:?}: a store has no place for {what} of the Arrow type {}; convert the column, or put the table as \
+                 \"hdf5\"",
+                field.data_type()
+            );
+            return Err(Error::unsupported(message));
+        }
         let mut dims = vec![0];
         dims.extend_from_slice(&column.cell);
         let mut definition = Definition::new(column_path(put, field)?, column.datatype, dims);
