@@ -148,12 +148,21 @@ def test_members_of_an_attribute_keep_their_values(tmp_path: Path, how: str, par
 MORE = np.dtype([("new", "<i8"), ("x", "<i8"), ("in", [("p", "<f8"), ("more", "<i2")])])
 
 
-@pytest.mark.parametrize("way", ["low level", "low level part", "read_direct", "attribute"])
-def test_members_that_the_file_lacks_keep_their_values_in_memory(tmp_path: Path, way: str) -> None:
+@pytest.mark.parametrize("layout", ["written", "unwritten", *LAYOUTS])
+@pytest.mark.parametrize("way", ["low level", "low level part", "read_direct", "read_direct all", "attribute"])
+def test_members_that_the_file_lacks_keep_their_values_in_memory(tmp_path: Path, way: str, layout: str) -> None:
     found = []
     for name, library in LIBRARIES:
         with library.File(tmp_path / f"{name}.h5", "w") as file:
-            file["d"] = values(NESTED)
+            if layout == "written":
+                file["d"] = values(NESTED)
+            else:
+                file.create_dataset("d", (COUNT,), NESTED, **LAYOUTS.get(layout, {}))
+                if layout in ("chunked", "filtered"):
+                    file["d"][:4] = values(NESTED)[:4]
+                elif name == "stock":
+                    # libhdf5 sets them to zero if nothing was ever written.
+                    file["d"][...] = np.full(COUNT, file["d"].fillvalue, NESTED)
             file.attrs["a"] = values(NESTED, (2,))
             out = values(MORE)
             if way == "low level":
@@ -162,6 +171,8 @@ def test_members_that_the_file_lacks_keep_their_values_in_memory(tmp_path: Path,
                 space = library.h5s.create_simple((COUNT,))
                 space.select_hyperslab((2,), (3,), (2,))
                 file["d"].id.read(space, space, out, library.h5t.py_create(MORE))
+            elif way == "read_direct all":
+                file["d"].read_direct(out)
             elif way == "read_direct":
                 file["d"].read_direct(out, np.s_[1:4], np.s_[5:8])
             else:

@@ -19,6 +19,7 @@ pub struct Conversion {
     from_size: usize,
     to_size: usize,
     step: Step,
+    is_partial: bool,
 }
 
 impl Conversion {
@@ -35,6 +36,7 @@ impl Conversion {
             from_size: element_size(from)?,
             to_size: element_size(to)?,
             step: Step::new(from, to, MAX_DEPTH)?,
+            is_partial: lacks_members(from, to),
         })
     }
 
@@ -44,22 +46,11 @@ impl Conversion {
         self.from_size == self.to_size && matches!(self.step, Step::Copy(size) if size == self.from_size)
     }
 
-    /// Returns whether `from` lacks a member of a compound that `to` has, so that elements of `to` are only changed
-    /// in part.
+    /// Returns whether the source lacks a member of a compound that the target has, so that elements of the target are
+    /// only changed in part.
     #[must_use]
-    pub fn is_partial(from: &Datatype, to: &Datatype) -> bool {
-        match (&from.class, &to.class) {
-            (Class::Compound { members }, Class::Compound { members: wanted }) => {
-                let given: HashMap<&[u8], &Datatype> =
-                    members.iter().map(|member| (member.name.as_bytes(), &member.datatype)).collect();
-                wanted.iter().any(|member| {
-                    let found = given.get(member.name.as_bytes());
-                    found.is_none_or(|found| Self::is_partial(found, &member.datatype))
-                })
-            }
-            (Class::Array { base, .. }, Class::Array { base: wanted, .. }) => Self::is_partial(base, wanted),
-            _ => false,
-        }
+    pub fn is_partial(&self) -> bool {
+        self.is_partial
     }
 
     /// Converts `count` elements. Bytes of `to` without a counterpart in `from` are left unchanged.
@@ -91,6 +82,22 @@ impl Conversion {
         }
         self.step.in_place(elements, self.from_size);
         true
+    }
+}
+
+/// Returns whether `from` lacks a member of a compound that `to` has. They nest no deeper than a plan allows.
+fn lacks_members(from: &Datatype, to: &Datatype) -> bool {
+    match (&from.class, &to.class) {
+        (Class::Compound { members }, Class::Compound { members: wanted }) => {
+            let given: HashMap<&[u8], &Datatype> =
+                members.iter().map(|member| (member.name.as_bytes(), &member.datatype)).collect();
+            wanted.iter().any(|member| {
+                let found = given.get(member.name.as_bytes());
+                found.is_none_or(|found| lacks_members(found, &member.datatype))
+            })
+        }
+        (Class::Array { base, .. }, Class::Array { base: wanted, .. }) => lacks_members(base, wanted),
+        _ => false,
     }
 }
 

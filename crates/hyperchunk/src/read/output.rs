@@ -5,6 +5,9 @@ use hyperchunk_format::convert::Conversion;
 use hyperchunk_format::select::{Column, Run};
 use std::marker::PhantomData;
 
+/// Size in bytes of the fill values that are converted at once.
+const FILL_BYTES: usize = 1 << 16;
+
 /// The caller's buffer. Threads write to it concurrently, each to elements of its own.
 #[derive(Debug)]
 pub struct Output<'a> {
@@ -194,6 +197,20 @@ impl<'a> Output<'a> {
     pub unsafe fn fill(&self, first: usize, count: usize, stored: Option<&[u8]>) -> Result<()> {
         // SAFETY: the caller's promise.
         let part = unsafe { self.part(first, count) }?;
+        if let Some(conversion) = self.conversion.filter(|conversion| conversion.is_partial()) {
+            // The other members of the buffer's elements keep their values.
+            let one = match stored {
+                Some(stored) => stored.to_vec(),
+                None => crate::room::zeros(self.stored_size)?,
+            };
+            let most = (FILL_BYTES / self.stored_size.max(1)).clamp(1, count.max(1));
+            let many = one.repeat(most);
+            for part in part.chunks_mut(self.memory_size.saturating_mul(most).max(1)) {
+                let count = part.len().checked_div(self.memory_size).unwrap_or(0);
+                conversion.run(many.get(..count * self.stored_size).unwrap_or_default(), part, count)?;
+            }
+            return Ok(());
+        }
         let mut converted = Vec::new();
         let element = match (self.conversion, stored) {
             (None, None) => {

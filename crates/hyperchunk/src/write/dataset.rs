@@ -187,7 +187,7 @@ impl DatasetWriter {
         let conversion = Conversion::new(datatype, &self.node.datatype)?;
         let size = usize::try_from(datatype.size)
             .map_err(|_| Error::limit("an element exceeds the address space"))?;
-        if Conversion::is_partial(datatype, &self.node.datatype) {
+        if conversion.is_partial() {
             return self.write_members(selection, &conversion, data, size);
         }
         let conversion = (!conversion.is_copy()).then_some(conversion);
