@@ -1,13 +1,16 @@
 //! PyCapsules of Arrow's C interface: exchange of schemas, arrays and streams with other libraries.
 
+use crate::errors::to_python;
+use hyperchunk::Error;
 use hyperchunk_arrow::arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi};
 use hyperchunk_arrow::arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use hyperchunk_arrow::arrow_array::{Array, BooleanArray, RecordBatch, RecordBatchReader, StructArray};
 use hyperchunk_arrow::arrow_schema::{ArrowError, DataType, Schema, SchemaRef};
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyBaseException, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
+use std::cell::RefCell;
 use std::ffi::CStr;
 
 const SCHEMA: &CStr = c"arrow_schema";
@@ -16,6 +19,18 @@ pub(crate) const STREAM: &CStr = c"arrow_array_stream";
 
 /// A capsule with a schema and one with an array.
 pub(crate) type Capsules<'py> = (Bound<'py, PyCapsule>, Bound<'py, PyCapsule>);
+
+thread_local! {
+    /// The last error of a stream that this thread has read: Arrow's C interface passes only a number and a text on.
+    static STREAM_ERROR: RefCell<Option<Error>> = const { RefCell::new(None) };
+}
+
+/// Returns the last error of a stream that this thread has read, once.
+#[pyfunction]
+pub(crate) fn take_stream_error<'py>(py: Python<'py>) -> Option<Bound<'py, PyBaseException>> {
+    let error = STREAM_ERROR.with(RefCell::take)?;
+    Some(to_python(py, &error).into_value(py).into_bound(py))
+}
 
 /// Exports record batches as a capsule with an Arrow stream.
 pub(crate) fn export_stream<B: BatchIterator + 'static>(
@@ -75,7 +90,18 @@ impl<B: BatchIterator> Iterator for Reader<B> {
 
     fn next(&mut self) -> Option<Self::Item> {
         let batches = self.0.as_mut()?;
-        detached(move || batches.next()).flatten()
+        let next = detached(move || batches.next()).flatten();
+        let cause = match &next {
+            Some(Err(ArrowError::ExternalError(error))) => error.downcast_ref::<Error>(),
+            Some(Err(ArrowError::IoError(_, error))) => {
+                error.get_ref().and_then(|error| error.downcast_ref())
+            }
+            _ => None,
+        };
+        if let Some(error) = cause {
+            STREAM_ERROR.with(|last| last.replace(Some(error.clone())));
+        }
+        next
     }
 }
 

@@ -108,6 +108,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<read_budget::ReadBudget>()?;
     module.add_class::<table::MappedDataset>()?;
     module.add_function(wrap_pyfunction!(knows_filter, module)?)?;
+    module.add_function(wrap_pyfunction!(capsules::take_stream_error, module)?)?;
     module.add_function(wrap_pyfunction!(table::before_fork, module)?)?;
     module.add_function(wrap_pyfunction!(table::after_fork, module)?)?;
     module.add_class::<writer::Writer>()?;

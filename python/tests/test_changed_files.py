@@ -400,3 +400,15 @@ def test_no_mapping_of_a_file_that_changed(path: Path, mapped_before: bool) -> N
             attempt(data)
     data.refresh()
     assert set(np.asarray(data)) == {2} == set(np.from_dlpack(data))
+
+
+@pytest.mark.parametrize("progress", [None, lambda done, total: None])
+def test_a_table_of_a_changed_file_is_a_changed_error_through_pyarrow(path: Path, progress: object) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    with hyperchunk.open(path) as file:
+        table = file.table("gzip")
+        edit(path)
+        with pytest.raises(ChangedError) as caught:
+            table.to_pyarrow(progress=progress)
+    # The class that pyarrow raises for the text of the error, too.
+    assert isinstance(caught.value, pyarrow.ArrowException | OSError)

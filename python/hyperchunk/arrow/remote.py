@@ -11,6 +11,7 @@ import numpy as np
 
 from hyperchunk import _core
 from hyperchunk.arrow.optional_imports import import_optional
+from hyperchunk.arrow.stream_errors import own_errors
 from hyperchunk.arrow.table import check_conversion, slice_bounds, to_slice
 from hyperchunk.typing import ConversionOptions, NetworkOptions, Rows, StorageOptions
 
@@ -176,8 +177,14 @@ class RemoteTable:
         return import_optional("pyarrow").RecordBatchReader.from_stream(self)
 
     def to_pyarrow(self) -> pa.Table:
-        """Reads everything into a :class:`pyarrow.Table`."""
-        return import_optional("pyarrow").table(self)
+        """Reads everything into a :class:`pyarrow.Table`.
+
+        Raises:
+            ChangedError: The file has changed since the table was opened.
+            ReadError: The server cannot be reached, or cannot read the rows.
+        """
+        with own_errors():
+            return import_optional("pyarrow").table(self)
 
     def __repr__(self) -> str:
         return f"<hyperchunk.arrow.RemoteTable: {', '.join(self.column_names)} of {self.num_rows} rows>"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Unpack
 from hyperchunk import _core
 from hyperchunk._printable import printable
 from hyperchunk.arrow.optional_imports import import_optional
+from hyperchunk.arrow.stream_errors import own_errors
 from hyperchunk.exceptions import UnsupportedError
 from hyperchunk.progress import Progress, ProgressLike, counted, is_wanted
 from hyperchunk.suggestions import unexpected_keyword
@@ -214,10 +215,16 @@ class Table:
         Args:
             progress: Shows the number of rows: True, a function of the finished part and the total, or a tqdm object
                 (:mod:`hyperchunk.progress`).
+
+        Raises:
+            ReadError: The rows cannot be read; of its class :exc:`~hyperchunk.exceptions.ChangedError` if the file has
+                changed.
         """
         if is_wanted(progress):
-            return self.to_reader(progress=progress).read_all()
-        return import_optional("pyarrow").table(self._with(self._core.with_batch_rows(2**63)))
+            with own_errors():
+                return self.to_reader(progress=progress).read_all()
+        with own_errors():
+            return import_optional("pyarrow").table(self._with(self._core.with_batch_rows(2**63)))
 
     def to_pandas(self, **options: Unpack[PandasOptions]) -> pandas.DataFrame:
         """Returns a :class:`pandas.DataFrame`; `options` as for :meth:`pyarrow.Table.to_pandas`. Multi-dimensional

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 from flight_server import Server
 from hyperchunk.arrow import RemoteTable
+from hyperchunk.exceptions import ChangedError
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="servers are stopped by signals")
 
@@ -105,6 +106,8 @@ def test_another_file_is_not_taken_for_the_servers(tmp_path: Path) -> None:
         assert not table.is_local
         for old in (table, table[2:4], table.select(["x"])):
             with pytest.raises(pa.ArrowException, match="the file has changed: open it again"):
+                pa.table(old)
+            with pytest.raises(ChangedError, match="the file has changed: open it again"):
                 old.to_pyarrow()
         again = RemoteTable(f"{server.url}/a.h5", "x")
         assert again.is_local
@@ -126,8 +129,9 @@ def test_rows_of_two_versions_are_not_mixed(tmp_path: Path, where: Any) -> None:
         parts = [table[:4], table[4:]]
         assert parts[0].to_pyarrow()["x"].to_pylist() == [1, 2, 3, 4]
         (tmp_path / "1.h5").rename(tmp_path / "a.h5")
-        with pytest.raises(pa.ArrowException, match="the file has changed: open it again"):
+        with pytest.raises(ChangedError, match="the file has changed: open it again") as caught:
             parts[1].to_pyarrow()
+        assert isinstance(caught.value, pa.ArrowException)
         again = RemoteTable(f"{server.url}/a.h5", "x", where=where, storage_options=SENT)
         assert again.to_pyarrow()["x"].to_pylist() == list(range(101, 108))
 
