@@ -195,6 +195,17 @@ def test_null_lists_of_text_are_null(tmp_path: Path, nulls: pa.Array) -> None:
     assert found["x"].to_pylist() == nulls.to_pylist()
 
 
+@pytest.mark.parametrize("value", [None, {"a": None}], ids=["struct", "member"])
+def test_nulls_inside_of_fixed_lists_are_refused(tmp_path: Path, value: Any) -> None:
+    """Also where a whole list is null, which is marked."""
+    data_type = pa.list_(pa.struct([("a", pa.int32())]), 1)
+    for rows in ([[value], None], [None, [{"a": 1}], [value]]):
+        with pytest.raises(AssertionError, match="nulls inside of other values"):
+            import_arrow(pa.table({"x": pa.array(rows, data_type)}), tmp_path)
+    rows = [None, [{"a": 1}]]
+    assert view(import_arrow(pa.table({"x": pa.array(rows, data_type)}), tmp_path), "/a")["x"].to_pylist() == rows
+
+
 def test_parquet_of_times_in_seconds_has_times(tmp_path: Path) -> None:
     """And not integers: pyarrow's reader is another one."""
     names = ["time32[s]", "timestamp[s]", "timestamp[s, tz=UTC]", "date64[ms]", "duration[s]"]

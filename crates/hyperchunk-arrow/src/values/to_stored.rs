@@ -477,7 +477,7 @@ impl ElementEncoder {
                 } else {
                     values.slice(start, length)
                 };
-                let within = nulls && list.null_count() > 0;
+                let within = nulls && list.null_count() > 0 && list_nulls(list.nulls(), &values, *count);
                 if stride == self.size {
                     return target.put(&values, out, target.size, ends, within);
                 }
@@ -511,6 +511,17 @@ impl ElementEncoder {
                 }
                 Ok(())
             }
+        }
+    }
+}
+
+/// Returns whether all nulls of the values of lists of `count` values are in lists that are null themselves.
+fn list_nulls(outer: Option<&arrow_buffer::NullBuffer>, values: &ArrayRef, count: usize) -> bool {
+    match (outer, values.logical_nulls()) {
+        (_, None) => true,
+        (None, Some(inner)) => inner.null_count() == 0,
+        (Some(outer), Some(inner)) => {
+            (0..inner.len()).all(|at| inner.is_valid(at) || outer.is_null(at / count.max(1)))
         }
     }
 }
