@@ -96,6 +96,7 @@ __all__ = [
     "store_real_file",
     "store_results",
     "store_unseen",
+    "take_stream_error",
     "trust_add",
     "trust_import",
     "trust_list",
