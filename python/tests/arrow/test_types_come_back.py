@@ -189,6 +189,19 @@ def test_one_column_alone_keeps_type_and_nulls(tmp_path: Path) -> None:
     assert (found["t"].type, found["t"].to_pylist()) == (values.type, values.to_pylist())
 
 
+@pytest.mark.parametrize("words", [[], ["--compound"]], ids=["group", "compound"])
+def test_attributes_of_a_table_come_back(tmp_path: Path, words: list[str]) -> None:
+    path = import_arrow(table_of(DEPTHS[0], ["time32[s]", "uint8"]), tmp_path, *words)
+    with hyperchunk.open(path, "r+") as file:
+        file["a"].attrs["station"] = "north"
+        file["a"].attrs["offset"] = np.int16(3)
+    run("export", f"{path}:/a", tmp_path / "b.arrow")
+    run("import", tmp_path / "b.arrow", tmp_path / "b.h5")
+    with hyperchunk.open(tmp_path / "b.h5") as file:
+        assert (file["a"].attrs["station"], file["a"].attrs["offset"]) == ("north", 3)
+        assert kind(file.table("a").schema.field("time32[s]").type) == pa.time32("s")
+
+
 @pytest.mark.parametrize("nulls", [pa.array([["a", "b"], None], pa.list_(pa.string(), 2)), pa.array([["a"], None])])
 def test_null_lists_of_text_are_null(tmp_path: Path, nulls: pa.Array) -> None:
     found = view(import_arrow(pa.table({"x": nulls}), tmp_path), "/a")

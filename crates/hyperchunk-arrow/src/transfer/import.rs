@@ -542,6 +542,9 @@ fn columns(
 ) -> Result<()> {
     let group = writer.create_group(parent, name.as_bytes(), true)?;
     imported.groups += 1;
+    let metadata = schema.metadata().clone().into();
+    imported.attributes +=
+        attributes_from_metadata(&metadata, writer, group, &[ARROW_TYPE, VALID, "h5.table"])?;
     let mut made = Vec::with_capacity(schema.fields().len());
     for field in schema.fields() {
         let (datatype, cell) = datatype_from_field(field)?;
